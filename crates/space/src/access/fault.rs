@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, UniqueFrame};
 
 use crate::areas::area::Area;
@@ -17,25 +16,25 @@ use crate::words::geometry::entry_of;
 use crate::words::pte::State;
 
 /// Resources of a new page, allocated before its entry is claimed (C1 of [`crate::words::claim`]).
-pub(crate) struct NewPage<'s, S: RefScheme> {
-    pub(crate) block: UniqueFrame<'s, S>,
+pub(crate) struct NewPage<'s> {
+    pub(crate) block: UniqueFrame<'s>,
     family: Arc<Family>,
     index: u64,
     binding: Binding,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Faulter<'m, S: RefScheme> {
-    mm: &'m Arc<Mm<S>>,
+pub(crate) struct Faulter<'m> {
+    mm: &'m Arc<Mm>,
 }
 
-impl<'m, S: RefScheme> Faulter<'m, S> {
-    pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {
+impl<'m> Faulter<'m> {
+    pub(crate) fn of(mm: &'m Arc<Mm>) -> Self {
         Self { mm }
     }
 
     /// Creates a page of zeros at `addr` if there is no page. The caller holds the structure lock.
-    pub(crate) fn make_page(self, area: &Area<S>, addr: u64) -> Result<(), ErrorKind> {
+    pub(crate) fn make_page(self, area: &Area, addr: u64) -> Result<(), ErrorKind> {
         let pmd = self.mm.own_table(area.order, addr)?;
         let entry = entry_of(addr, u32::from(area.order.get()));
         let word = self.mm.tables.entry(pmd, entry);
@@ -64,7 +63,7 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
     }
 
     /// Allocates a page for `addr`. The caller must set all bytes of the block.
-    pub(crate) fn new_page(self, area: &Area<S>, addr: u64) -> Result<NewPage<'m, S>, ErrorKind> {
+    pub(crate) fn new_page(self, area: &Area, addr: u64) -> Result<NewPage<'m>, ErrorKind> {
         let index = area.index_of(addr);
         let place = area.place(index, self.mm.shared.pool().nr_nodes());
         let block = Compactor::of(&self.mm.shared.supply)
@@ -80,7 +79,7 @@ impl<'m, S: RefScheme> Faulter<'m, S> {
     }
 
     /// Publishes the page with one mapping, for the entry that the caller has claimed.
-    pub(crate) fn publish(self, made: NewPage<'m, S>) -> FrameNr {
+    pub(crate) fn publish(self, made: NewPage<'m>) -> FrameNr {
         let NewPage {
             block,
             family,

@@ -27,7 +27,6 @@ use std::sync::Arc;
 
 use pagewell_cache::{HeldPage, Spare, Tried};
 use pagewell_frame::FrameRef;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::read;
 
@@ -41,28 +40,28 @@ use crate::mm::space::Mm;
 use crate::supply::raw;
 use crate::words::claim;
 
-pub(crate) enum Slow<S: RefScheme> {
+pub(crate) enum Slow {
     Done(usize),
     /// The page is a file's, and not in the cache.
-    Missing(Fault<S>),
+    Missing(Fault),
 }
 
 /// Result of an access of a file's page on behalf of an empty entry.
-pub(crate) enum Copied<S: RefScheme, R = ()> {
+pub(crate) enum Copied<R = ()> {
     Done(R),
     /// The directory or the entry has changed concurrently: the caller retries.
     Again,
-    Missing(Fault<S>),
+    Missing(Fault),
 }
 
 /// Page of a file that an access needs in the cache. The caller fills it with no lock held.
-pub(crate) struct Fault<S: RefScheme> {
-    area: Arc<FileArea<S>>,
+pub(crate) struct Fault {
+    area: Arc<FileArea>,
     addr: u64,
 }
 
-impl<S: RefScheme> Fault<S> {
-    pub(crate) fn new(area: &Arc<FileArea<S>>, addr: u64) -> Self {
+impl Fault {
+    pub(crate) fn new(area: &Arc<FileArea>, addr: u64) -> Self {
         Self {
             area: Arc::clone(area),
             addr,
@@ -70,7 +69,7 @@ impl<S: RefScheme> Fault<S> {
     }
 
     /// Fills the pages of the `len` bytes at the address, and keeps the first one in the cache.
-    pub(crate) fn hold(&self, len: usize) -> Result<HeldPage<'_, S>, ErrorKind> {
+    pub(crate) fn hold(&self, len: usize) -> Result<HeldPage<'_>, ErrorKind> {
         claim::assert_none_held();
         let of_area = usize::try_from(self.area.range.end - self.addr).unwrap_or(usize::MAX);
         let off = self.area.file().page_size() - self.area.bytes_to_page_end(self.addr);
@@ -94,18 +93,18 @@ pub(crate) fn of_file(error: pagewell_cache::Error) -> ErrorKind {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct FileAccess<'m, S: RefScheme> {
-    mm: &'m Mm<S>,
+pub(crate) struct FileAccess<'m> {
+    mm: &'m Mm,
 }
 
-impl<'m, S: RefScheme> FileAccess<'m, S> {
+impl<'m> FileAccess<'m> {
     #[inline(always)]
-    pub(crate) fn of(mm: &'m Mm<S>) -> Self {
+    pub(crate) fn of(mm: &'m Mm) -> Self {
         Self { mm }
     }
 
     #[inline(always)]
-    fn with_noted<R>(self, addr: u64, work: impl FnOnce(&FileArea<S>) -> Option<R>) -> Option<R> {
+    fn with_noted<R>(self, addr: u64, work: impl FnOnce(&FileArea) -> Option<R>) -> Option<R> {
         self.mm.files.with(&self.mm.shared.writers, addr, work)
     }
 
@@ -132,7 +131,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
 
     /// Steps 3 to 5. Returns `false` if the read is no hit, or ends past the page.
     #[inline(always)]
-    fn read_noted(self, file: &FileArea<S>, addr: u64, buf: &mut [u8]) -> bool {
+    fn read_noted(self, file: &FileArea, addr: u64, buf: &mut [u8]) -> bool {
         if !file.protection.allows_reads() {
             return false;
         }
@@ -151,11 +150,11 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
     /// structure lock, and retries after `None`: `is_absent` returned `false` after the read.
     pub(crate) fn read_absent(
         self,
-        area: &Area<S>,
+        area: &Area,
         addr: u64,
         buf: &mut [u8],
         is_absent: impl Fn() -> bool,
-    ) -> Result<Option<Slow<S>>, ErrorKind> {
+    ) -> Result<Option<Slow>, ErrorKind> {
         let Some(file) = &area.file else {
             buf.fill(0);
             return Ok(Some(Slow::Done(buf.len())));
@@ -179,11 +178,11 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
     /// (`len` bytes). The caller holds the structure lock, and has claimed the entry.
     pub(crate) fn copy_from_file(
         self,
-        file: &Arc<FileArea<S>>,
+        file: &Arc<FileArea>,
         addr: u64,
         page: RacyBytes<'_>,
         len: usize,
-    ) -> Result<Copied<S>, ErrorKind> {
+    ) -> Result<Copied, ErrorKind> {
         if cut::is_cut_off(file, addr) {
             return Err(ErrorKind::PastEnd);
         }
@@ -205,11 +204,11 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
     /// may name a copy, and the result is [`Copied::Again`]. The caller holds the structure lock.
     pub(crate) fn pin(
         self,
-        file: &Arc<FileArea<S>>,
+        file: &Arc<FileArea>,
         addr: u64,
         len: usize,
         is_absent: impl Fn() -> bool,
-    ) -> Result<Copied<S, FrameRef<'m, S>>, ErrorKind> {
+    ) -> Result<Copied<FrameRef<'m>>, ErrorKind> {
         let page_bytes = file.file().page_size();
         let end = page_bytes - file.bytes_to_page_end(addr) + len;
         let page = file.page_of(addr);
@@ -262,7 +261,7 @@ impl<'m, S: RefScheme> FileAccess<'m, S> {
     /// Changes bytes of `file`, unless `addr` is now in another area. The caller holds no lock.
     pub(crate) fn edit<R>(
         self,
-        file: &Arc<FileArea<S>>,
+        file: &Arc<FileArea>,
         addr: u64,
         (len, lsn): (usize, u64),
         change: &mut impl FnMut(RacyBytes<'_>) -> R,

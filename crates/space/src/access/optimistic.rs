@@ -29,7 +29,6 @@
 //! `loom_read_vs_fork_and_write`.
 
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
 
 use crate::supply::view;
@@ -43,13 +42,13 @@ use crate::words::pmd::Pmd;
 pub(crate) const SHORT_BYTES: usize = 64;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Optimistic<'m, S: RefScheme> {
-    tables: &'m PageTables<S>,
+pub(crate) struct Optimistic<'m> {
+    tables: &'m PageTables,
 }
 
-impl<'m, S: RefScheme> Optimistic<'m, S> {
+impl<'m> Optimistic<'m> {
     #[inline(always)]
-    pub(crate) fn of(tables: &'m PageTables<S>) -> Self {
+    pub(crate) fn of(tables: &'m PageTables) -> Self {
         Self { tables }
     }
 

@@ -15,7 +15,6 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{FrameNr, FrameRef, TryGetFrame};
 use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
@@ -32,40 +31,40 @@ use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::words::pte::State;
 
 /// Bytes of a page of a space, which do not change while this value exists.
-pub struct Pin<'s, S: RefScheme = Scheme> {
-    reference: FrameRef<'s, S>,
-    shared: &'s Arc<Shared<S>>,
+pub struct Pin<'s> {
+    reference: FrameRef<'s>,
+    shared: &'s Arc<Shared>,
     off: usize,
     len: usize,
 }
 
 /// [`Pin`] that keeps the frames of its space alive, instead of borrowing the space.
-pub struct OwnedPin<S: RefScheme = Scheme> {
-    shared: Arc<Shared<S>>,
+pub struct OwnedPin {
+    shared: Arc<Shared>,
     frame: FrameNr,
     off: usize,
     len: usize,
 }
 
-enum Tried<'s, S: RefScheme> {
-    Pinned(FrameRef<'s, S>, usize),
+enum Tried<'s> {
+    Pinned(FrameRef<'s>, usize),
     /// The page was never written.
     Zeros,
-    Missing(Fault<S>),
+    Missing(Fault),
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Pinner<'m, S: RefScheme> {
-    mm: &'m Arc<Mm<S>>,
+pub(crate) struct Pinner<'m> {
+    mm: &'m Arc<Mm>,
 }
 
-impl<'m, S: RefScheme> Pinner<'m, S> {
+impl<'m> Pinner<'m> {
     #[inline(always)]
-    pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {
+    pub(crate) fn of(mm: &'m Arc<Mm>) -> Self {
         Self { mm }
     }
 
-    pub(crate) fn pin(self, addr: u64, len: usize) -> Result<Pin<'m, S>, Error> {
+    pub(crate) fn pin(self, addr: u64, len: usize) -> Result<Pin<'m>, Error> {
         let (reference, off) = self.pin_frame(addr, len)?;
         Ok(Pin {
             reference,
@@ -76,11 +75,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
     }
 
     /// Acquires the reference of a pin. Returns it, and the offset of the bytes in the page.
-    pub(crate) fn pin_frame(
-        self,
-        addr: u64,
-        len: usize,
-    ) -> Result<(FrameRef<'m, S>, usize), Error> {
+    pub(crate) fn pin_frame(self, addr: u64, len: usize) -> Result<(FrameRef<'m>, usize), Error> {
         loop {
             let fault = match self.mm.with_room(|| self.try_pin::<true>(addr, len))? {
                 Tried::Pinned(reference, off) => return Ok((reference, off)),
@@ -102,7 +97,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
         self,
         addr: u64,
         len: usize,
-    ) -> Result<Option<(FrameRef<'m, S>, usize)>, Error> {
+    ) -> Result<Option<(FrameRef<'m>, usize)>, Error> {
         loop {
             let fault = match self.mm.with_room(|| self.try_pin::<false>(addr, len))? {
                 Tried::Pinned(reference, off) => return Ok(Some((reference, off))),
@@ -120,7 +115,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
     }
 
     /// Pins the bytes, without fills of files. If `MAKE`, creates a page that was never written.
-    fn try_pin<const MAKE: bool>(self, addr: u64, len: usize) -> Result<Tried<'m, S>, Error> {
+    fn try_pin<const MAKE: bool>(self, addr: u64, len: usize) -> Result<Tried<'m>, Error> {
         let failed = |kind| Error::at(kind, Op::Pin, addr);
         let mut backoff = Backoff::new();
         loop {
@@ -219,9 +214,9 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
     }
 }
 
-impl<S: RefScheme> Pin<'_, S> {
+impl Pin<'_> {
     /// Converts the pin to one that is independent of the space's lifetime.
-    pub fn into_owned(self) -> OwnedPin<S> {
+    pub fn into_owned(self) -> OwnedPin {
         let shared = Arc::clone(self.shared);
         OwnedPin {
             shared,
@@ -232,14 +227,14 @@ impl<S: RefScheme> Pin<'_, S> {
     }
 }
 
-impl<S: RefScheme> Drop for OwnedPin<S> {
+impl Drop for OwnedPin {
     fn drop(&mut self) {
         drop(raw::pins_reference(self.shared.pool(), self.frame));
     }
 }
 
 #[cfg(not(loom))]
-impl<S: RefScheme> Deref for Pin<'_, S> {
+impl Deref for Pin<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -253,7 +248,7 @@ impl<S: RefScheme> Deref for Pin<'_, S> {
 }
 
 #[cfg(not(loom))]
-impl<S: RefScheme> Deref for OwnedPin<S> {
+impl Deref for OwnedPin {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -261,7 +256,7 @@ impl<S: RefScheme> Deref for OwnedPin<S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for Pin<'_, S> {
+impl fmt::Debug for Pin<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pin")
             .field("len", &self.len)
@@ -269,7 +264,7 @@ impl<S: RefScheme> fmt::Debug for Pin<'_, S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for OwnedPin<S> {
+impl fmt::Debug for OwnedPin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OwnedPin")
             .field("len", &self.len)

@@ -8,7 +8,6 @@
 //!
 //! Verified by `loom_wait_vs_table_reuse`, `loom_private_read_vs_first_write`.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
 
@@ -23,13 +22,13 @@ use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::words::pte::State;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Reader<'m, S: RefScheme> {
-    mm: &'m Mm<S>,
+pub(crate) struct Reader<'m> {
+    mm: &'m Mm,
 }
 
-impl<'m, S: RefScheme> Reader<'m, S> {
+impl<'m> Reader<'m> {
     #[inline(always)]
-    pub(crate) fn of(mm: &'m Mm<S>) -> Self {
+    pub(crate) fn of(mm: &'m Mm) -> Self {
         Self { mm }
     }
 
@@ -115,7 +114,7 @@ impl<'m, S: RefScheme> Reader<'m, S> {
 
     /// The slow read, without fills of pages of files: returns [`Slow::Missing`] if one is needed.
     #[cold]
-    pub(crate) fn read_locked(self, addr: u64, buf: &mut [u8]) -> Result<Slow<S>, Error> {
+    pub(crate) fn read_locked(self, addr: u64, buf: &mut [u8]) -> Result<Slow, Error> {
         let failed = |kind| Error::at(kind, Op::Read, addr);
         let files = FileAccess::of(self.mm);
         let mut backoff = Backoff::new();

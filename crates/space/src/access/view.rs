@@ -22,7 +22,6 @@ use std::sync::Arc;
 
 use pagewell_cache::{Looked, Torn, View, Watch, Words, look_at};
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::scaled;
@@ -60,13 +59,13 @@ impl fmt::Debug for OfSpace<'_> {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Viewer<'m, S: RefScheme> {
-    mm: &'m Arc<Mm<S>>,
+pub(crate) struct Viewer<'m> {
+    mm: &'m Arc<Mm>,
 }
 
-impl<'m, S: RefScheme> Viewer<'m, S> {
+impl<'m> Viewer<'m> {
     #[inline(always)]
-    pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {
+    pub(crate) fn of(mm: &'m Arc<Mm>) -> Self {
         Self { mm }
     }
 

@@ -33,7 +33,6 @@
 
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::read;
@@ -54,22 +53,22 @@ use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::words::pmd::Pmd;
 use crate::words::pte::{Pte, State};
 
-enum Attempt<'s, S: RefScheme, R> {
+enum Attempt<'s, R> {
     Done(R),
     /// The page is being moved: wait until the entry changes, or its table leaves the directory.
     Migrating(Pmd, &'s AtomicU64, Pte),
-    Missing(Fault<S>),
-    OfFile(Arc<FileArea<S>>),
+    Missing(Fault),
+    OfFile(Arc<FileArea>),
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Writer<'m, S: RefScheme> {
-    mm: &'m Arc<Mm<S>>,
+pub(crate) struct Writer<'m> {
+    mm: &'m Arc<Mm>,
 }
 
-impl<'m, S: RefScheme> Writer<'m, S> {
+impl<'m> Writer<'m> {
     #[inline(always)]
-    pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {
+    pub(crate) fn of(mm: &'m Arc<Mm>) -> Self {
         Self { mm }
     }
 
@@ -249,12 +248,12 @@ impl<'m, S: RefScheme> Writer<'m, S> {
     /// A slow write that waits for no file or migration. The caller holds the structure lock.
     fn edit_locked<R>(
         self,
-        areas: &Areas<S>,
+        areas: &Areas,
         op: Op,
         addr: u64,
         len: usize,
         change: &mut impl FnMut(RacyBytes<'_>) -> R,
-    ) -> Result<Attempt<'m, S, R>, Error> {
+    ) -> Result<Attempt<'m, R>, Error> {
         let failed = |kind| Error::at(kind, op, addr);
         let area = areas
             .area_of(addr)
@@ -277,7 +276,7 @@ impl<'m, S: RefScheme> Writer<'m, S> {
         let word = self.mm.tables.entry(pmd, entry_of(addr, order));
         let (pages, files) = (self.mm.shared.pages(), FileAccess::of(self.mm));
         let faulter = Faulter::of(self.mm);
-        let mut spare: Option<NewPage<'m, S>> = None;
+        let mut spare: Option<NewPage<'m>> = None;
         let mut backoff = Backoff::new();
         loop {
             let entry = look(word);

@@ -4,7 +4,6 @@
 use std::ops::Range;
 
 use pagewell_cache::{Looked, Torn, View};
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::access::pin::{Pin, Pinner};
@@ -16,7 +15,7 @@ use crate::error::{Error, ErrorKind, Op};
 
 const WORD: usize = size_of::<u64>();
 
-impl<S: RefScheme> Space<S> {
+impl Space {
     /// Fills `buf` with the bytes at `addr`. The bytes of each page are those of one moment. Bytes
     /// that were never written are zeros, or those of the mapped file.
     ///
@@ -58,7 +57,7 @@ impl<S: RefScheme> Space<S> {
     /// never written and no frame is free for its zeros; `Unmapped`, `Protected`, `InvalidRange`,
     /// `TooManyEntries` or `TooManyPins`. Where a file is mapped, `PastEnd` past its end, and
     /// `File` if it cannot be read.
-    pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_, S>, Error> {
+    pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_>, Error> {
         Pinner::of(&self.mm).pin(addr, len)
     }
 

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 #[cfg(not(loom))]
 use pagewell_cache::File;
-use pagewell_frame::refcount::RefScheme;
 
 use crate::api::handles::Space;
 #[cfg(not(loom))]
@@ -20,7 +19,7 @@ use crate::change::options::{AreaInfo, MapOptions};
 use crate::error::Error;
 use crate::words::pte::Protection;
 
-impl<S: RefScheme> Space<S> {
+impl Space {
     /// As [`map_with`](Self::map_with), with pages of 4 KiB for reading and writing.
     pub fn map(&self, len: u64, policy: Policy) -> Result<Range<u64>, Error> {
         self.map_with(len, &MapOptions::new().policy(policy))
@@ -70,7 +69,7 @@ impl<S: RefScheme> Space<S> {
     #[cfg(not(loom))]
     pub fn map_file(
         &self,
-        file: &File<S>,
+        file: &File,
         range: Range<u64>,
         sharing: Sharing,
     ) -> Result<Range<u64>, Error> {
@@ -103,7 +102,7 @@ impl<S: RefScheme> Space<S> {
     #[cfg(not(loom))]
     pub fn map_file_with(
         &self,
-        file: &File<S>,
+        file: &File,
         range: Range<u64>,
         sharing: Sharing,
         options: &MapOptions,

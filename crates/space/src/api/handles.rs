@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use pagewell_frame::FramePool;
-use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_sync::scaled;
 
 use crate::areas::set::Areas;
@@ -21,11 +20,11 @@ pub const DEFAULT_SPACE_BYTES: u64 = scaled(1 << 40, 8 * TABLE_BYTES);
 pub const MAX_SPACE_BYTES: u64 = 1 << 46;
 
 /// Shared state of spaces: the frames of their pages and tables. The last handle or space drops it.
-pub struct Spaces<S: RefScheme = Scheme> {
-    shared: Arc<Shared<S>>,
+pub struct Spaces {
+    shared: Arc<Shared>,
 }
 
-impl<S: RefScheme> Clone for Spaces<S> {
+impl Clone for Spaces {
     fn clone(&self) -> Self {
         Self {
             shared: Arc::clone(&self.shared),
@@ -33,17 +32,14 @@ impl<S: RefScheme> Clone for Spaces<S> {
     }
 }
 
-impl<S: RefScheme> Spaces<S> {
+impl Spaces {
     /// Creates the shared state of spaces whose pages and tables are in frames of `pool`.
-    pub fn new(pool: FramePool<S>) -> Self
-    where
-        S: 'static,
-    {
+    pub fn new(pool: FramePool) -> Self {
         Self::from_source(pool)
     }
 
     /// Creates the shared state of spaces in frames of `source`, which may have other users.
-    pub fn from_source(source: impl FrameSource<S> + 'static) -> Self {
+    pub fn from_source(source: impl FrameSource + 'static) -> Self {
         Self {
             shared: Arc::new(Shared::new(Arc::new(source))),
         }
@@ -51,13 +47,13 @@ impl<S: RefScheme> Spaces<S> {
 
     /// Creates a space with [`DEFAULT_SPACE_BYTES`] of addresses. Fails with
     /// [`OutOfMemory`](ErrorKind::OutOfMemory) if no addresses are left for the directory.
-    pub fn space(&self) -> Result<Space<S>, Error> {
+    pub fn space(&self) -> Result<Space, Error> {
         self.space_of(DEFAULT_SPACE_BYTES)
     }
 
     /// As [`space`](Self::space), with `bytes` of addresses, rounded up to a multiple of 2 MiB.
     /// Fails with [`ErrorKind::InvalidConfig`] for 0 or more than [`MAX_SPACE_BYTES`].
-    pub fn space_of(&self, bytes: u64) -> Result<Space<S>, Error> {
+    pub fn space_of(&self, bytes: u64) -> Result<Space, Error> {
         if bytes == 0 || bytes > MAX_SPACE_BYTES {
             return Err(Error::new(ErrorKind::InvalidConfig, Op::Build));
         }
@@ -68,20 +64,20 @@ impl<S: RefScheme> Spaces<S> {
     }
 
     /// Returns the pool of the frames.
-    pub fn pool(&self) -> &FramePool<S> {
+    pub fn pool(&self) -> &FramePool {
         self.shared.pool()
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared<S>> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    pub(crate) fn from_shared(shared: Arc<Shared<S>>) -> Self {
+    pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
         Self { shared }
     }
 }
 
-impl<S: RefScheme> fmt::Debug for Spaces<S> {
+impl fmt::Debug for Spaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Spaces").field("pool", self.pool()).finish()
     }
@@ -101,29 +97,29 @@ impl<S: RefScheme> fmt::Debug for Spaces<S> {
 /// - Migration and compaction change no readable byte. Accesses of a page being moved wait.
 /// - Dropping a space frees all memory that it does not share with other spaces or pins.
 #[repr(align(128))] // Hits load it: the count of a program's `Arc` around it is on other lines.
-pub struct Space<S: RefScheme = Scheme> {
-    pub(crate) mm: Arc<Mm<S>>,
+pub struct Space {
+    pub(crate) mm: Arc<Mm>,
 }
 
-impl<S: RefScheme> Space<S> {
+impl Space {
     /// Returns the id of the space, unique among all earlier and later spaces of the same frames.
     pub fn id(&self) -> u64 {
         self.mm.id()
     }
 
     /// Returns the shared state that this space uses.
-    pub fn spaces(&self) -> Spaces<S> {
+    pub fn spaces(&self) -> Spaces {
         Spaces::from_shared(Arc::clone(&self.mm.shared))
     }
 }
 
-impl<S: RefScheme> Drop for Space<S> {
+impl Drop for Space {
     fn drop(&mut self) {
         self.mm.tear_down();
     }
 }
 
-impl<S: RefScheme> fmt::Debug for Space<S> {
+impl fmt::Debug for Space {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Space").finish_non_exhaustive()
     }

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, Place, UniqueFrame};
 use pagewell_sync::read;
 
@@ -12,7 +11,7 @@ use crate::motion::compact::Compactor;
 use crate::motion::migrate::Migrator;
 use crate::motion::report::{Engine, Migrated};
 
-impl<S: RefScheme> Space<S> {
+impl Space {
     /// Moves the pages of `range`, which must be mapped completely, to `node`. This includes pages
     /// that other spaces share, and cached pages of mapped files. Only accesses of a page that is
     /// being moved wait. The result lists the pages that could not be moved. Fails with
@@ -48,11 +47,11 @@ impl<S: RefScheme> Space<S> {
     }
 }
 
-impl<S: RefScheme> Spaces<S> {
+impl Spaces {
     /// Allocates a block of `order` on any node. If none is free, moves pages, as a migration does.
     /// Fails with [`OutOfFrames`](ErrorKind::OutOfFrames) if too few frames are free, or every
     /// place for such a block contains a frame that cannot be moved.
-    pub fn alloc_block(&self, order: Order) -> Result<UniqueFrame<'_, S>, Error> {
+    pub fn alloc_block(&self, order: Order) -> Result<UniqueFrame<'_>, Error> {
         let shared = self.shared();
         shared.supply.with_room(
             |_| (order, Place::Anywhere),

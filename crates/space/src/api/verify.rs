@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr};
 use pagewell_sync::read;
 
@@ -20,13 +19,13 @@ struct Found {
     migrations: u32,
 }
 
-impl<S: RefScheme> Spaces<S> {
+impl Spaces {
     /// Checks that every table has as many shares as directories that name it, that every page is
     /// counted once by each entry that names it and writable through at most one, and that the
     /// pool's counts are correct. `spaces` must be all spaces. The caller must have exclusive use
     /// of them, and of a cache that shares their frames, whose own threads must be stopped
     /// ([`Cache::quiesce`](pagewell_cache::Cache::quiesce)). The error describes the inconsistency.
-    pub fn verify(&self, spaces: &[&Space<S>]) -> Result<(), String> {
+    pub fn verify(&self, spaces: &[&Space]) -> Result<(), String> {
         let mut shares: HashMap<FrameNr, u64> = HashMap::new();
         for space in spaces {
             if !Arc::ptr_eq(&space.mm.shared, self.shared()) {
@@ -102,10 +101,7 @@ impl<S: RefScheme> Spaces<S> {
     }
 }
 
-fn count_shares<S: RefScheme>(
-    mm: &Mm<S>,
-    shares: &mut HashMap<FrameNr, u64>,
-) -> Result<(), String> {
+fn count_shares(mm: &Mm, shares: &mut HashMap<FrameNr, u64>) -> Result<(), String> {
     let areas = read(&mm.structure);
     let mut next = 0;
     for area in areas.iter() {

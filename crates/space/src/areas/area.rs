@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, Order, Place};
 use pagewell_sync::{Mutex, lock};
 
@@ -17,14 +16,14 @@ use crate::words::claim;
 use crate::words::geometry::page_bytes;
 use crate::words::pte::Protection;
 
-pub(crate) struct Area<S: RefScheme> {
+pub(crate) struct Area {
     pub(crate) range: Range<u64>,
     /// Index, in all families, of the area's first frame.
     pub(crate) first: u64,
     pub(crate) order: Order,
     pub(crate) protection: Protection,
     pub(crate) policy: Policy,
-    pub(crate) file: Option<Arc<FileArea<S>>>,
+    pub(crate) file: Option<Arc<FileArea>>,
     id: u64,
     /// Families of the parent's area that had pages when it was forked.
     inherited: Vec<Arc<Family>>,
@@ -32,7 +31,7 @@ pub(crate) struct Area<S: RefScheme> {
     own: Mutex<Option<Arc<Family>>>,
 }
 
-impl<S: RefScheme> Area<S> {
+impl Area {
     pub(crate) fn new(
         range: Range<u64>,
         order: Order,
@@ -59,7 +58,7 @@ impl<S: RefScheme> Area<S> {
         order: Order,
         policy: Policy,
         id: u64,
-        file: Arc<FileArea<S>>,
+        file: Arc<FileArea>,
     ) -> Self {
         Self {
             file: Some(Arc::clone(&file)),

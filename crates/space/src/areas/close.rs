@@ -2,13 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use pagewell_frame::refcount::RefScheme;
-
 use crate::areas::area::Area;
 
 /// Drops unmapped areas one by one. The caller holds no lock. If a backend panics, the other files
 /// are still closed, and then the first panic resumes.
-pub(crate) fn close<S: RefScheme>(areas: Vec<Area<S>>) {
+pub(crate) fn close(areas: Vec<Area>) {
     let mut first = None;
     for area in areas {
         // A panic leaves no state of this crate inconsistent; a backend guards its own state.

@@ -43,7 +43,6 @@ use std::sync::Arc;
 
 use pagewell_cache::FileUser;
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
 
 use crate::areas::file::FileArea;
@@ -78,7 +77,7 @@ impl FileUser for FileMaps {
 }
 
 /// Returns `true` if a file ends before the page at `addr`, whose entry the caller has claimed.
-pub(crate) fn is_cut_off<S: RefScheme>(file: &FileArea<S>, addr: u64) -> bool {
+pub(crate) fn is_cut_off(file: &FileArea, addr: u64) -> bool {
     // ORDERING: SeqCst fence, step b; pairs with the one in `FileMaps::cut` (store buffering: this
     // thread's load sees the new size, or the other thread's loads see the claim).
     fence(Ordering::SeqCst);

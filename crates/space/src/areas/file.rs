@@ -11,7 +11,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_cache::MappedFile;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, Order};
 
 use crate::areas::maps::{FileMaps, LinkedSpace, Sharing};
@@ -25,8 +24,8 @@ use crate::words::pte::{Protection, Pte, State};
 
 /// Handle of a mapped file, which all parts and forks of an area share.
 #[repr(align(128))] // Hits load it: the counts of its `Arc` are on other lines.
-pub(crate) struct Backing<S: RefScheme> {
-    pub(crate) file: MappedFile<S>,
+pub(crate) struct Backing {
+    pub(crate) file: MappedFile,
     pub(crate) maps: Arc<FileMaps>,
 }
 
@@ -39,8 +38,8 @@ pub(crate) struct NoCopy {
 
 /// State of an area that maps a file. It is immutable: a changed area has a new state.
 #[repr(align(128))] // Hits load it: the counts of its `Arc`, which misses change, are elsewhere.
-pub(crate) struct FileArea<S: RefScheme> {
-    pub(crate) backing: Arc<Backing<S>>,
+pub(crate) struct FileArea {
+    pub(crate) backing: Arc<Backing>,
     pub(crate) sharing: Sharing,
     pub(crate) range: Range<u64>,
     /// Position in the file of the first byte of the area.
@@ -49,9 +48,9 @@ pub(crate) struct FileArea<S: RefScheme> {
     page_shift: u32,
 }
 
-impl<S: RefScheme> FileArea<S> {
+impl FileArea {
     pub(crate) fn new(
-        backing: Arc<Backing<S>>,
+        backing: Arc<Backing>,
         sharing: Sharing,
         range: Range<u64>,
         first_byte: u64,
@@ -86,7 +85,7 @@ impl<S: RefScheme> FileArea<S> {
         }
     }
 
-    pub(crate) fn file(&self) -> &MappedFile<S> {
+    pub(crate) fn file(&self) -> &MappedFile {
         &self.backing.file
     }
 
@@ -151,7 +150,7 @@ impl<S: RefScheme> FileArea<S> {
 
     /// Returns `None` if this area, which must be private, has a copy of the page at `addr`.
     #[inline(always)]
-    pub(crate) fn no_copy(&self, tables: &PageTables<S>, addr: u64) -> Option<NoCopy> {
+    pub(crate) fn no_copy(&self, tables: &PageTables, addr: u64) -> Option<NoCopy> {
         let pmd = Directory::look(tables.pmd_word(addr)?);
         if !pmd.is_present() {
             return Some(NoCopy { pmd, entry: None });
@@ -169,12 +168,12 @@ impl<S: RefScheme> FileArea<S> {
     }
 
     /// Returns `true` if this private area has no copy of the page at `addr`. The result is a hint.
-    pub(crate) fn shows_own_page(&self, tables: &PageTables<S>, addr: u64) -> bool {
+    pub(crate) fn shows_own_page(&self, tables: &PageTables, addr: u64) -> bool {
         self.no_copy(tables, addr).is_some()
     }
 }
 
-impl<S: RefScheme> fmt::Debug for FileArea<S> {
+impl fmt::Debug for FileArea {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FileArea")
             .field("file", &self.file())

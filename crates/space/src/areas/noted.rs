@@ -27,11 +27,9 @@
 #![allow(unsafe_code)] // Pointer to a `FileArea` as a word.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::areas::file::FileArea;
@@ -42,16 +40,14 @@ use crate::words::directory::Directory;
 
 /// Words: for each 2 MiB of addresses, the noted file, or zero. The first use of a file allocates
 /// them.
-pub(crate) struct NotedFiles<S: RefScheme> {
+pub(crate) struct NotedFiles {
     words: OnceLock<Option<Directory>>,
-    of: PhantomData<fn() -> S>,
 }
 
-impl<S: RefScheme> NotedFiles<S> {
+impl NotedFiles {
     pub(crate) fn new() -> Self {
         Self {
             words: OnceLock::new(),
-            of: PhantomData,
         }
     }
 
@@ -78,18 +74,18 @@ impl<S: RefScheme> NotedFiles<S> {
         &self,
         writers: &Writers,
         addr: u64,
-        work: impl FnOnce(&FileArea<S>) -> Option<R>,
+        work: impl FnOnce(&FileArea) -> Option<R>,
     ) -> Option<R> {
         let word = self.word(addr)?;
         // 1.
         let _at_work = writers.enter()?;
         // ORDERING: Acquire (step 2); pairs with the release in `note`.
-        let file = file_of_word::<S>(word.load(Ordering::Acquire))?;
+        let file = file_of_word(word.load(Ordering::Acquire))?;
         if file.shows(addr) { work(file) } else { None }
     }
 
     /// Notes a file at `addr`, in a space of `nr_tables`. The caller holds the structure lock.
-    pub(crate) fn note(&self, file: &Arc<FileArea<S>>, addr: u64, nr_tables: usize) {
+    pub(crate) fn note(&self, file: &Arc<FileArea>, addr: u64, nr_tables: usize) {
         if let Some(word) = self.word_or_new(addr, nr_tables) {
             // ORDERING: Release; publishes the value. Relaxed on failure: the word stays.
             let _ =
@@ -101,7 +97,7 @@ impl<S: RefScheme> NotedFiles<S> {
     pub(crate) fn forget(
         &self,
         writers: &Writers,
-        areas: &Areas<S>,
+        areas: &Areas,
         range: &Range<u64>,
         op: Op,
     ) -> Result<(), Error> {
@@ -127,20 +123,20 @@ impl<S: RefScheme> NotedFiles<S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for NotedFiles<S> {
+impl fmt::Debug for NotedFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NotedFiles").finish_non_exhaustive()
     }
 }
 
-fn file_of_word<'a, S: RefScheme>(word: u64) -> Option<&'a FileArea<S>> {
-    let file = std::ptr::with_exposed_provenance::<FileArea<S>>(word as usize);
+fn file_of_word<'a>(word: u64) -> Option<&'a FileArea> {
+    let file = std::ptr::with_exposed_provenance::<FileArea>(word as usize);
     // SAFETY: (M1) the word is zero, or from `file_to_word` for an area of the space, and zeroed
     // with writers stopped before the area drops the value. The caller is a writer at work from
     // before it loaded the word until after it uses the result.
     unsafe { file.as_ref() }
 }
 
-fn file_to_word<S: RefScheme>(file: &Arc<FileArea<S>>) -> u64 {
+fn file_to_word(file: &Arc<FileArea>) -> u64 {
     Arc::as_ptr(file).expose_provenance() as u64
 }

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
-
 use crate::areas::area::Area;
 use crate::areas::maps::LinkedSpace;
 use crate::areas::policy::Policy;
@@ -13,8 +11,8 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::words::geometry::TABLE_BYTES;
 use crate::words::pte::Protection;
 
-pub(crate) struct Areas<S: RefScheme> {
-    by_start: BTreeMap<u64, Area<S>>,
+pub(crate) struct Areas {
+    by_start: BTreeMap<u64, Area>,
     /// End of the addresses of the space, which is that of the last table.
     limit: u64,
     /// Address above all areas that were ever mapped.
@@ -23,7 +21,7 @@ pub(crate) struct Areas<S: RefScheme> {
     left: Vec<u64>,
 }
 
-impl<S: RefScheme> Areas<S> {
+impl Areas {
     pub(crate) fn new(limit: u64) -> Self {
         Self {
             by_start: BTreeMap::new(),
@@ -42,16 +40,16 @@ impl<S: RefScheme> Areas<S> {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Area<S>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Area> {
         self.by_start.values()
     }
 
-    pub(crate) fn area_of(&self, addr: u64) -> Option<&Area<S>> {
+    pub(crate) fn area_of(&self, addr: u64) -> Option<&Area> {
         let (_, area) = self.by_start.range(..=addr).next_back()?;
         area.range.contains(&addr).then_some(area)
     }
 
-    pub(crate) fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = &Area<S>> {
+    pub(crate) fn overlapping(&self, range: &Range<u64>) -> impl Iterator<Item = &Area> {
         let first = self
             .area_of(range.start)
             .map_or(range.start, |area| area.range.start);
@@ -114,7 +112,7 @@ impl<S: RefScheme> Areas<S> {
         (self.limit.checked_sub(start)? >= len).then_some(start)
     }
 
-    pub(crate) fn insert(&mut self, area: Area<S>) {
+    pub(crate) fn insert(&mut self, area: Area) {
         self.top = self.top.max(area.range.end.next_multiple_of(TABLE_BYTES));
         self.by_start.insert(area.range.start, area);
     }
@@ -149,11 +147,11 @@ impl<S: RefScheme> Areas<S> {
         std::mem::take(&mut self.left)
     }
 
-    pub(crate) fn remove(&mut self, start: u64) -> Option<Area<S>> {
+    pub(crate) fn remove(&mut self, start: u64) -> Option<Area> {
         self.by_start.remove(&start)
     }
 
-    pub(crate) fn take_all(&mut self) -> Vec<Area<S>> {
+    pub(crate) fn take_all(&mut self) -> Vec<Area> {
         std::mem::take(&mut self.by_start).into_values().collect()
     }
 

@@ -22,7 +22,6 @@
 
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
 #[cfg(feature = "baselines")]
 use pagewell_sync::read;
 use pagewell_sync::write;
@@ -45,16 +44,16 @@ pub enum ForkMode {
     Copy,
 }
 
-pub(crate) struct Forker<'m, S: RefScheme> {
-    mm: &'m Mm<S>,
+pub(crate) struct Forker<'m> {
+    mm: &'m Mm,
 }
 
-impl<'m, S: RefScheme> Forker<'m, S> {
-    pub(crate) fn of(mm: &'m Mm<S>) -> Self {
+impl<'m> Forker<'m> {
+    pub(crate) fn of(mm: &'m Mm) -> Self {
         Self { mm }
     }
 
-    pub(crate) fn fork(&self) -> Result<Arc<Mm<S>>, Error> {
+    pub(crate) fn fork(&self) -> Result<Arc<Mm>, Error> {
         let failed = |kind| Error::new(kind, Op::Fork);
         let shared = &self.mm.shared;
         let directory = self.mm.tables.directory();

@@ -11,7 +11,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::{read, write};
 
@@ -28,12 +27,12 @@ use crate::words::geometry::{TABLE_BYTES, entry_of};
 use crate::words::pte::Protection;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Mapper<'m, S: RefScheme> {
-    mm: &'m Arc<Mm<S>>,
+pub(crate) struct Mapper<'m> {
+    mm: &'m Arc<Mm>,
 }
 
-impl<'m, S: RefScheme> Mapper<'m, S> {
-    pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {
+impl<'m> Mapper<'m> {
+    pub(crate) fn of(mm: &'m Arc<Mm>) -> Self {
         Self { mm }
     }
 
@@ -126,7 +125,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
     /// Makes the tables of `range` exclusive, except those that `is_left_out` accepts.
     fn own_tables(
         self,
-        areas: &Areas<S>,
+        areas: &Areas,
         range: &Range<u64>,
         op: Op,
         mut is_left_out: impl FnMut(u64) -> bool,
@@ -149,10 +148,10 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
 
     fn unmap_locked(
         self,
-        areas: &mut Areas<S>,
+        areas: &mut Areas,
         range: &Range<u64>,
         op: Op,
-    ) -> Result<Vec<Area<S>>, Error> {
+    ) -> Result<Vec<Area>, Error> {
         self.own_tables(areas, range, op, |start| {
             areas.is_table_free_but(start, range)
         })?;
@@ -162,13 +161,13 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         self.mm
             .for_each_entry(areas, range, |word, _| self.mm.shared.tables().empty(word));
         let starts = areas.starts_within(range).into_iter();
-        let unmapped: Vec<Area<S>> = starts.filter_map(|start| areas.remove(start)).collect();
+        let unmapped: Vec<Area> = starts.filter_map(|start| areas.remove(start)).collect();
         unmapped.iter().for_each(Area::unlink);
         Ok(unmapped)
     }
 
     /// Removes the tables that only areas within `range` use. Records those that stay.
-    fn take_tables(self, areas: &mut Areas<S>, range: &Range<u64>) {
+    fn take_tables(self, areas: &mut Areas, range: &Range<u64>) {
         let first = range.start & !(TABLE_BYTES - 1);
         let free: Vec<_> = self
             .words_of(range)
@@ -207,7 +206,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
 
     fn protect_locked(
         self,
-        areas: &mut Areas<S>,
+        areas: &mut Areas,
         range: &Range<u64>,
         protection: Protection,
     ) -> Result<(), Error> {
@@ -233,7 +232,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         Ok(())
     }
 
-    fn move_locked(self, areas: &mut Areas<S>, range: &Range<u64>) -> Result<Range<u64>, Error> {
+    fn move_locked(self, areas: &mut Areas, range: &Range<u64>) -> Result<Range<u64>, Error> {
         let failed = |kind| Error::at(kind, Op::Move, range.start);
         // The same offset in a table keeps pages aligned, and entries at their indices.
         let lead = range.start & (TABLE_BYTES - 1);
@@ -247,7 +246,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
         self.mm.forget_files(areas, range, Op::Move)?;
         self.make_tables(areas, range, shift).map_err(failed)?;
         areas.split_at_ends(range, self.mm, || self.mm.shared.next_id());
-        let moved: Vec<Area<S>> = areas
+        let moved: Vec<Area> = areas
             .overlapping(range)
             .map(|area| area.moved(shifted(area.range.start), self.mm.shared.next_id()))
             .collect();
@@ -286,12 +285,7 @@ impl<'m, S: RefScheme> Mapper<'m, S> {
 
     /// Creates tables for the new addresses of `range`, `shift` bytes further, where the old ones
     /// have tables and the new ones have none. An error removes them again.
-    fn make_tables(
-        self,
-        areas: &Areas<S>,
-        range: &Range<u64>,
-        shift: u64,
-    ) -> Result<(), ErrorKind> {
+    fn make_tables(self, areas: &Areas, range: &Range<u64>, shift: u64) -> Result<(), ErrorKind> {
         let mut made = Vec::new();
         for area in areas.overlapping(range) {
             let part = area.range.start.max(range.start)..area.range.end.min(range.end);

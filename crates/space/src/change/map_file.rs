@@ -2,7 +2,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_cache::{MAX_FILE_BYTES, MappedFile};
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::write;
 
 use crate::areas::area::Area;
@@ -12,18 +11,18 @@ use crate::change::options::MapOptions;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
 
-pub(crate) struct FileMapper<'m, S: RefScheme> {
-    mm: &'m Arc<Mm<S>>,
+pub(crate) struct FileMapper<'m> {
+    mm: &'m Arc<Mm>,
 }
 
-impl<'m, S: RefScheme> FileMapper<'m, S> {
-    pub(crate) fn of(mm: &'m Arc<Mm<S>>) -> Self {
+impl<'m> FileMapper<'m> {
+    pub(crate) fn of(mm: &'m Arc<Mm>) -> Self {
         Self { mm }
     }
 
     pub(crate) fn map(
         self,
-        file: MappedFile<S>,
+        file: MappedFile,
         range: Range<u64>,
         sharing: Sharing,
         options: &MapOptions,

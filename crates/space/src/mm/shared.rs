@@ -2,7 +2,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use pagewell_frame::FramePool;
-use pagewell_frame::refcount::RefScheme;
 
 use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
@@ -10,13 +9,13 @@ use crate::supply::source::FrameSource;
 use crate::supply::writers::Writers;
 use crate::tables::table::Tables;
 
-pub(crate) struct Shared<S: RefScheme> {
-    pub(crate) supply: Supply<S>,
+pub(crate) struct Shared {
+    pub(crate) supply: Supply,
     pub(crate) writers: Writers,
 }
 
-impl<S: RefScheme> Shared<S> {
-    pub(crate) fn new(source: Arc<dyn FrameSource<S>>) -> Self {
+impl Shared {
+    pub(crate) fn new(source: Arc<dyn FrameSource>) -> Self {
         Self {
             supply: Supply::new(source),
             writers: Writers::new(),
@@ -24,17 +23,17 @@ impl<S: RefScheme> Shared<S> {
     }
 
     #[inline]
-    pub(crate) fn pool(&self) -> &FramePool<S> {
+    pub(crate) fn pool(&self) -> &FramePool {
         self.supply.pool()
     }
 
     #[inline]
-    pub(crate) fn pages(&self) -> Pages<'_, S> {
+    pub(crate) fn pages(&self) -> Pages<'_> {
         Pages::of(self.pool())
     }
 
     #[inline]
-    pub(crate) fn tables(&self) -> Tables<'_, S> {
+    pub(crate) fn tables(&self) -> Tables<'_> {
         Tables::of(&self.supply)
     }
 
@@ -45,7 +44,7 @@ impl<S: RefScheme> Shared<S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for Shared<S> {
+impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared")
             .field("pool", self.pool())

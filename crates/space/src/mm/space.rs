@@ -3,7 +3,6 @@ use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_frame::{Order, Place};
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::shard::{LINES, Padded, is_apart};
@@ -22,28 +21,28 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of};
 use crate::words::pmd::Pmd;
 
-pub(crate) struct Mm<S: RefScheme> {
+pub(crate) struct Mm {
     /// Tables. They contain a view of the pool, which `shared` keeps alive.
-    pub(crate) tables: PageTables<S>,
-    pub(crate) shared: Arc<Shared<S>>,
+    pub(crate) tables: PageTables,
+    pub(crate) shared: Arc<Shared>,
     /// Structure lock. While it is held for reading, tables are replaced only by their copies.
-    pub(crate) structure: Padded<RwLock<Areas<S>>>,
-    pub(crate) files: NotedFiles<S>,
+    pub(crate) structure: Padded<RwLock<Areas>>,
+    pub(crate) files: NotedFiles,
     id: u64,
 }
 
 // Hits load tables and noted files, which share no cache line with the lock or an `Arc`'s counts.
 const _: () = {
-    type M = Mm<LockBit>;
+    type M = Mm;
     let lock = offset_of!(M, structure);
     assert!(is_apart::<M>(
         offset_of!(M, tables),
-        size_of::<PageTables<LockBit>>(),
+        size_of::<PageTables>(),
         lock
     ));
     assert!(is_apart::<M>(
         offset_of!(M, files),
-        size_of::<NotedFiles<LockBit>>(),
+        size_of::<NotedFiles>(),
         lock
     ));
     assert!(is_apart::<M>(
@@ -51,15 +50,11 @@ const _: () = {
         size_of::<Arc<()>>(),
         lock
     ));
-    assert!(align_of::<FileArea<LockBit>>() == LINES && align_of::<Backing<LockBit>>() == LINES);
+    assert!(align_of::<FileArea>() == LINES && align_of::<Backing>() == LINES);
 };
 
-impl<S: RefScheme> Mm<S> {
-    pub(crate) fn new(
-        shared: &Arc<Shared<S>>,
-        areas: Areas<S>,
-        nr_tables: usize,
-    ) -> Option<Arc<Self>> {
+impl Mm {
+    pub(crate) fn new(shared: &Arc<Shared>, areas: Areas, nr_tables: usize) -> Option<Arc<Self>> {
         Some(Arc::new(Self {
             tables: PageTables::new(Directory::new(nr_tables)?, *shared.supply.view()),
             shared: Arc::clone(shared),
@@ -84,14 +79,14 @@ impl<S: RefScheme> Mm<S> {
         self.tables.own(self.shared.tables(), order, addr)
     }
 
-    pub(crate) fn note_file(&self, file: &Arc<FileArea<S>>, addr: u64) {
+    pub(crate) fn note_file(&self, file: &Arc<FileArea>, addr: u64) {
         let nr_tables = self.tables.directory().len();
         self.files.note(file, addr, nr_tables);
     }
 
     pub(crate) fn forget_files(
         &self,
-        areas: &Areas<S>,
+        areas: &Areas,
         range: &Range<u64>,
         op: Op,
     ) -> Result<(), Error> {
@@ -101,7 +96,7 @@ impl<S: RefScheme> Mm<S> {
     /// Calls `visit`, with entry and address, for each page of `range` for which there is a table.
     pub(crate) fn for_each_entry(
         &self,
-        areas: &Areas<S>,
+        areas: &Areas,
         range: &Range<u64>,
         mut visit: impl FnMut(&AtomicU64, u64),
     ) {
@@ -166,7 +161,7 @@ impl<S: RefScheme> Mm<S> {
     }
 }
 
-impl<S: RefScheme> LinkedSpace for Mm<S> {
+impl LinkedSpace for Mm {
     fn directory(&self) -> &Directory {
         self.tables.directory()
     }
@@ -194,7 +189,7 @@ impl<S: RefScheme> LinkedSpace for Mm<S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for Mm<S> {
+impl fmt::Debug for Mm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mm")
             .field("id", &self.id)

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use loom::thread;
 use pagewell_cache::{Looked, Torn, View};
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FRAME_BYTES, FrameKind, Order, TryGetFrame};
 
 use super::harness::{
@@ -295,7 +294,7 @@ fn loom_fork_vs_first_walk_without_a_walk() {
 
 /// A thread that waits for a migration entry is woken if another thread changes the space such that
 /// the second walk does not find the entry at its address.
-fn change_vs_write_between_the_walks(change: fn(&Space<Scheme>)) {
+fn change_vs_write_between_the_walks(change: fn(&Space)) {
     explore(2, move || {
         let spaces = spaces(20, 2);
         let space = filled(&spaces, 1);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use loom::thread;
 use pagewell_cache::model::{ModelCache, ModelFile};
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::Scheme;
 
 use super::harness::migrator;
 use super::harness::{PAGE, byte, explore, finish, give_back, page, take_all};
@@ -22,9 +21,9 @@ use crate::words::pte::Protection;
 /// File of several pages, filled with 1, 2 and so on, mapped at address 0 of a space, and cached.
 struct Mapped {
     cache: ModelCache,
-    spaces: Spaces<Scheme>,
+    spaces: Spaces,
     file: ModelFile,
-    space: Arc<Space<Scheme>>,
+    space: Arc<Space>,
 }
 
 fn mapped(nr: u64, sharing: Sharing) -> Mapped {
@@ -99,7 +98,7 @@ fn loom_shared_write_vs_cut() {
 /// No write is made through an area after `change`, which makes writes fail as `expected`.
 fn shared_write_vs_change(
     make: fn() -> Mapped,
-    change: fn(&Space<Scheme>) -> Result<(), Error>,
+    change: fn(&Space) -> Result<(), Error>,
     expected: ErrorKind,
 ) {
     explore(2, move || {
@@ -321,7 +320,7 @@ fn loom_private_read_vs_first_write() {
 }
 
 /// A private copy in a table that a fork is copying is dropped from both tables.
-fn fork_vs_cut(preemptions: usize, comes_first: fn(Mapped) -> (Mapped, Arc<Space<Scheme>>)) {
+fn fork_vs_cut(preemptions: usize, comes_first: fn(Mapped) -> (Mapped, Arc<Space>)) {
     explore(preemptions, move || {
         let mapped = mapped(2, Sharing::Private);
         mapped.space.write(PAGE, &page(9)).expect("a frame");
@@ -338,7 +337,7 @@ fn fork_vs_cut(preemptions: usize, comes_first: fn(Mapped) -> (Mapped, Arc<Space
     });
 }
 
-fn fork_and_copy(space: &Space<Scheme>) -> Arc<Space<Scheme>> {
+fn fork_and_copy(space: &Space) -> Arc<Space> {
     let fork = space.fork().expect("a fork");
     fork.write(0, &page(8)).expect("a frame");
     Arc::new(fork)

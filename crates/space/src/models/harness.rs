@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{
     FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig, UniqueFrame,
 };
@@ -24,7 +23,7 @@ pub(super) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'stat
     builder.check(model);
 }
 
-pub(super) fn spaces(nr_frames: usize, nr_nodes: usize) -> Spaces<Scheme> {
+pub(super) fn spaces(nr_frames: usize, nr_nodes: usize) -> Spaces {
     let mut config = PoolConfig::new(nr_frames);
     config.nodes = Nodes::Unbound(nr_nodes);
     config.huge_pages = HugePages::System;
@@ -36,7 +35,7 @@ pub(super) fn page(byte: u8) -> [u8; FRAME_BYTES] {
 }
 
 /// Creates a space with `nr` pages on node 0, the first at address 0, filled with 1, 2 and so on.
-pub(super) fn filled(spaces: &Spaces<Scheme>, nr: u64) -> Arc<Space<Scheme>> {
+pub(super) fn filled(spaces: &Spaces, nr: u64) -> Arc<Space> {
     let space = spaces.space().expect("a space");
     let area = space.map(nr * PAGE, Policy::Bind(0)).expect("an area");
     assert_eq!(area.start, 0);
@@ -49,24 +48,24 @@ pub(super) fn filled(spaces: &Spaces<Scheme>, nr: u64) -> Arc<Space<Scheme>> {
 }
 
 /// Returns the byte that fills a page. Panics if the page is inconsistent.
-pub(super) fn byte(space: &Space<Scheme>, at: u64) -> u8 {
+pub(super) fn byte(space: &Space, at: u64) -> u8 {
     let mut buf = page(0xEE);
     space.read(at * PAGE, &mut buf).expect("a mapped page");
     assert!(buf.iter().all(|byte| *byte == buf[0]), "torn: {buf:x?}");
     buf[0]
 }
 
-pub(super) fn finish(spaces: &Spaces<Scheme>, left: Vec<&Arc<Space<Scheme>>>) {
-    let all: Vec<&Space<Scheme>> = left.iter().map(|space| &***space).collect();
+pub(super) fn finish(spaces: &Spaces, left: Vec<&Arc<Space>>) {
+    let all: Vec<&Space> = left.iter().map(|space| &***space).collect();
     spaces.verify(&all).expect("exact counts");
 }
 
-pub(super) fn assert_all_free(spaces: &Spaces<Scheme>) {
+pub(super) fn assert_all_free(spaces: &Spaces) {
     let stats = spaces.pool().stats();
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
 }
 
-pub(super) fn first_frame(spaces: &Spaces<Scheme>, space: &Space<Scheme>) -> FrameNr {
+pub(super) fn first_frame(spaces: &Spaces, space: &Space) -> FrameNr {
     let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
     let entries = spaces
         .shared()
@@ -75,7 +74,7 @@ pub(super) fn first_frame(spaces: &Spaces<Scheme>, space: &Space<Scheme>) -> Fra
     FrameNr::new(look(&entries[0]).frame())
 }
 
-pub(super) fn take_all(spaces: &Spaces<Scheme>) -> Vec<UniqueFrame<'_, Scheme>> {
+pub(super) fn take_all(spaces: &Spaces) -> Vec<UniqueFrame<'_>> {
     let free = || spaces.pool().alloc(Order::ZERO);
     let taken: Vec<_> = std::iter::from_fn(free).collect();
     for frame in &taken {
@@ -85,7 +84,7 @@ pub(super) fn take_all(spaces: &Spaces<Scheme>) -> Vec<UniqueFrame<'_, Scheme>> 
 }
 
 /// Checks that no other thread has written to the frames, and frees them.
-pub(super) fn give_back(taken: Vec<UniqueFrame<'_, Scheme>>) {
+pub(super) fn give_back(taken: Vec<UniqueFrame<'_>>) {
     for frame in taken {
         let mut buf = page(0);
         frame.bytes().copy_to(0, &mut buf);
@@ -93,7 +92,7 @@ pub(super) fn give_back(taken: Vec<UniqueFrame<'_, Scheme>>) {
     }
 }
 
-pub(super) fn migrator(space: &Space<Scheme>) -> Migrator<'_, Scheme> {
+pub(super) fn migrator(space: &Space) -> Migrator<'_> {
     let mm = &*space.mm;
     Migrator::new(&mm.structure, &mm.tables, &mm.shared.supply)
 }

@@ -20,7 +20,6 @@
 
 use std::ops::Range;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{
     AllocRequest, FrameKind, FrameNr, FramePool, Order, Place, TryGetFrame, UniqueFrame,
 };
@@ -41,21 +40,21 @@ const MAKE_ROOM_TRIES: usize = 4;
 pub(crate) const BATCH: usize = 64;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Compactor<'s, S: RefScheme> {
-    supply: &'s Supply<S>,
+pub(crate) struct Compactor<'s> {
+    supply: &'s Supply,
 }
 
-impl<'s, S: RefScheme> Compactor<'s, S> {
-    pub(crate) fn of(supply: &'s Supply<S>) -> Self {
+impl<'s> Compactor<'s> {
+    pub(crate) fn of(supply: &'s Supply) -> Self {
         Self { supply }
     }
 
-    fn pool(self) -> &'s FramePool<S> {
+    fn pool(self) -> &'s FramePool {
         self.supply.pool()
     }
 
     /// Allocates a block, if necessary by evictions, and for several frames by moves of pages.
-    pub(crate) fn alloc(self, order: Order, place: Place) -> Option<UniqueFrame<'s, S>> {
+    pub(crate) fn alloc(self, order: Order, place: Place) -> Option<UniqueFrame<'s>> {
         if let Some(block) = self.supply.alloc(order, place) {
             return Some(block);
         }
@@ -64,7 +63,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
             .flatten()
     }
 
-    fn compact(self, order: Order, place: Place) -> Option<UniqueFrame<'s, S>> {
+    fn compact(self, order: Order, place: Place) -> Option<UniqueFrame<'s>> {
         self.places(order, place)
             .into_iter()
             .take(MAX_PLACES)
@@ -115,7 +114,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         Some(nr_used)
     }
 
-    fn empty_place(self, first: FrameNr, order: Order) -> Option<UniqueFrame<'s, S>> {
+    fn empty_place(self, first: FrameNr, order: Order) -> Option<UniqueFrame<'s>> {
         let pool = self.pool();
         let mut parts = pool.take_free_within(first, order);
         if self.move_out(first, order, &mut parts) {
@@ -127,7 +126,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
     }
 
     /// Step 3. Returns `false` if a page cannot be moved. Adds freed blocks to `parts`.
-    fn move_out(self, first: FrameNr, order: Order, parts: &mut Vec<UniqueFrame<'s, S>>) -> bool {
+    fn move_out(self, first: FrameNr, order: Order, parts: &mut Vec<UniqueFrame<'s>>) -> bool {
         let end = first.get() + order.frames();
         let mut targets = Targets {
             supply: self.supply,
@@ -139,7 +138,7 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         let mut nr_tries = 0;
         let mut report = Migrated::default();
         while nr < end {
-            let mut batch: Vec<Moving<'_, S>> = Vec::new();
+            let mut batch: Vec<Moving<'_>> = Vec::new();
             let mut found = Found::Done;
             while nr < end && batch.len() < BATCH {
                 let frame = FrameNr::new(nr);
@@ -181,8 +180,8 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         self,
         frame: FrameNr,
         order: Order,
-        targets: &mut Targets<'_, 's, S>,
-    ) -> Found<'s, S> {
+        targets: &mut Targets<'_, 's>,
+    ) -> Found<'s> {
         let Some(node) = self.pool().node_of(frame) else {
             return Found::Stuck;
         };
@@ -204,8 +203,8 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
         self,
         frame: FrameNr,
         order: Order,
-        targets: &mut Targets<'_, 's, S>,
-    ) -> Found<'s, S> {
+        targets: &mut Targets<'_, 's>,
+    ) -> Found<'s> {
         let pages = Pages::of(self.pool());
         let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
             return Found::Stuck;
@@ -233,11 +232,11 @@ impl<'s, S: RefScheme> Compactor<'s, S> {
     }
 }
 
-enum Found<'s, S: RefScheme> {
+enum Found<'s> {
     /// The frame contains nothing to be moved, or its page has been moved.
     Done,
     /// Isolated page of a space, to be moved with the batch.
-    Isolated(Moving<'s, S>),
+    Isolated(Moving<'s>),
     /// No permitted block of this order is free. The page is unchanged.
     NoRoom(Order, Place),
     /// The page cannot be moved, for example because it is being freed or is pinned.
@@ -245,17 +244,17 @@ enum Found<'s, S: RefScheme> {
 }
 
 /// Targets of pages: blocks outside the place.
-struct Targets<'p, 's, S: RefScheme> {
-    supply: &'s Supply<S>,
+struct Targets<'p, 's> {
+    supply: &'s Supply,
     place: Range<u32>,
-    parts: &'p mut Vec<UniqueFrame<'s, S>>,
-    spare: Option<UniqueFrame<'s, S>>,
+    parts: &'p mut Vec<UniqueFrame<'s>>,
+    spare: Option<UniqueFrame<'s>>,
 }
 
-impl<'s, S: RefScheme> Targets<'_, 's, S> {
-    fn next(&mut self, order: Order, wanted: Place) -> Option<UniqueFrame<'s, S>> {
+impl<'s> Targets<'_, 's> {
+    fn next(&mut self, order: Order, wanted: Place) -> Option<UniqueFrame<'s>> {
         let pool = self.supply.pool();
-        let fits = |spare: &UniqueFrame<'_, S>| {
+        let fits = |spare: &UniqueFrame<'_>| {
             let node = pool.node_of(spare.frame());
             spare.order() == order && !matches!(wanted, Place::Only(only) if node != Some(only))
         };

@@ -8,7 +8,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_cache::PageMove;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::{RwLock, read};
 
 use crate::areas::file::FileArea;
@@ -20,13 +19,13 @@ use crate::tables::of_space::PageTables;
 /// Maximum number of pages between two lookups of the areas.
 const BATCH: u64 = 512;
 
-pub(crate) struct FileMover<'m, S: RefScheme> {
-    areas: &'m RwLock<Areas<S>>,
-    tables: &'m PageTables<S>,
+pub(crate) struct FileMover<'m> {
+    areas: &'m RwLock<Areas>,
+    tables: &'m PageTables,
 }
 
-impl<'m, S: RefScheme> FileMover<'m, S> {
-    pub(crate) fn new(areas: &'m RwLock<Areas<S>>, tables: &'m PageTables<S>) -> Self {
+impl<'m> FileMover<'m> {
+    pub(crate) fn new(areas: &'m RwLock<Areas>, tables: &'m PageTables) -> Self {
         Self { areas, tables }
     }
 
@@ -55,7 +54,7 @@ impl<'m, S: RefScheme> FileMover<'m, S> {
         }
     }
 
-    fn next_file(&self, range: Range<u64>) -> Option<(Arc<FileArea<S>>, Range<u64>)> {
+    fn next_file(&self, range: Range<u64>) -> Option<(Arc<FileArea>, Range<u64>)> {
         if range.is_empty() {
             return None;
         }

@@ -14,7 +14,6 @@
 use std::ops::Range;
 use std::vec;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::thread::Backoff;
@@ -60,17 +59,17 @@ enum Found {
     Exchanged,
 }
 
-struct InDirectory<'t, S: RefScheme> {
+struct InDirectory<'t> {
     pmd_word: &'t AtomicU64,
-    table: Held<'t, S>,
+    table: Held<'t>,
 }
 
-impl<'t, S: RefScheme> InDirectory<'t, S> {
+impl<'t> InDirectory<'t> {
     fn is_there(&self) -> bool {
         Directory::look(self.pmd_word) == self.table.pmd
     }
 
-    fn entries(&self, tables: Tables<'t, S>, range: &Range<u64>, order: Order) -> &'t [AtomicU64] {
+    fn entries(&self, tables: Tables<'t>, range: &Range<u64>, order: Order) -> &'t [AtomicU64] {
         let order = u32::from(order.get());
         let words = self.table.pmd.table().map(|table| tables.entries(table));
         let first = entry_of(range.start, order);
@@ -81,16 +80,16 @@ impl<'t, S: RefScheme> InDirectory<'t, S> {
     }
 }
 
-struct Targets<'s, S: RefScheme> {
-    supply: &'s Supply<S>,
+struct Targets<'s> {
+    supply: &'s Supply,
     order: Order,
     node: usize,
-    spare: vec::IntoIter<UniqueFrame<'s, S>>,
+    spare: vec::IntoIter<UniqueFrame<'s>>,
 }
 
-impl<'s, S: RefScheme> Targets<'s, S> {
+impl<'s> Targets<'s> {
     /// Allocates up to `nr` pages of one frame at once; `next` allocates larger ones.
-    fn new(supply: &'s Supply<S>, order: Order, node: usize, nr: usize) -> Self {
+    fn new(supply: &'s Supply, order: Order, node: usize, nr: usize) -> Self {
         let mut spare = Vec::new();
         if order == Order::ZERO && nr > 1 {
             supply.pool().alloc_bulk_on(node, nr, &mut spare);
@@ -103,7 +102,7 @@ impl<'s, S: RefScheme> Targets<'s, S> {
         }
     }
 
-    fn next(&mut self) -> Option<UniqueFrame<'s, S>> {
+    fn next(&mut self) -> Option<UniqueFrame<'s>> {
         self.spare
             .next()
             .or_else(|| self.supply.alloc_on(self.order, self.node))
@@ -133,23 +132,23 @@ impl Room {
     }
 }
 
-struct Yield<'b, 's, S: RefScheme> {
-    batch: &'b mut Vec<Moving<'s, S>>,
-    left: Vec<UniqueFrame<'s, S>>,
+struct Yield<'b, 's> {
+    batch: &'b mut Vec<Moving<'s>>,
+    left: Vec<UniqueFrame<'s>>,
     report: &'b mut Migrated,
 }
 
-pub(crate) struct Finder<'m, S: RefScheme> {
-    areas: &'m RwLock<Areas<S>>,
-    tables: &'m PageTables<S>,
-    supply: &'m Supply<S>,
+pub(crate) struct Finder<'m> {
+    areas: &'m RwLock<Areas>,
+    tables: &'m PageTables,
+    supply: &'m Supply,
 }
 
-impl<'m, S: RefScheme> Finder<'m, S> {
+impl<'m> Finder<'m> {
     pub(crate) fn new(
-        areas: &'m RwLock<Areas<S>>,
-        tables: &'m PageTables<S>,
-        supply: &'m Supply<S>,
+        areas: &'m RwLock<Areas>,
+        tables: &'m PageTables,
+        supply: &'m Supply,
     ) -> Self {
         Self {
             areas,
@@ -164,7 +163,7 @@ impl<'m, S: RefScheme> Finder<'m, S> {
         range: Range<u64>,
         node: usize,
         engine: Engine,
-        batch: &mut Vec<Moving<'m, S>>,
+        batch: &mut Vec<Moving<'m>>,
         report: &mut Migrated,
     ) -> u64 {
         let wanted = Wanted {
@@ -202,12 +201,12 @@ impl<'m, S: RefScheme> Finder<'m, S> {
 
     fn find_in_table(
         &self,
-        table: &InDirectory<'m, S>,
-        area: &Area<S>,
+        table: &InDirectory<'m>,
+        area: &Area,
         range: Range<u64>,
         wanted: &Wanted,
         room: &mut Room,
-        found: &mut Yield<'_, 'm, S>,
+        found: &mut Yield<'_, 'm>,
     ) -> u64 {
         let supply = self.supply;
         let page_bytes = area.page_bytes();
@@ -251,11 +250,11 @@ impl<'m, S: RefScheme> Finder<'m, S> {
 
     fn take_page(
         &self,
-        table: &InDirectory<'m, S>,
+        table: &InDirectory<'m>,
         (addr, word): (u64, &AtomicU64),
         wanted: &Wanted,
-        targets: &mut Targets<'m, S>,
-        found: &mut Yield<'_, 'm, S>,
+        targets: &mut Targets<'m>,
+        found: &mut Yield<'_, 'm>,
     ) -> Found {
         let pages = Pages::of(self.supply.pool());
         let mut to = None;

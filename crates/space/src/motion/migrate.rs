@@ -70,7 +70,6 @@
 
 use std::ops::Range;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::RwLock;
 use pagewell_sync::thread::Backoff;
 
@@ -85,17 +84,17 @@ use crate::tables::of_space::PageTables;
 /// Maximum number of attempts for a page that was pinned, being moved, or had a missed entry.
 const PASSES: usize = 3;
 
-pub(crate) struct Migrator<'m, S: RefScheme> {
-    finder: Finder<'m, S>,
-    mover: Mover<'m, S>,
-    files: FileMover<'m, S>,
+pub(crate) struct Migrator<'m> {
+    finder: Finder<'m>,
+    mover: Mover<'m>,
+    files: FileMover<'m>,
 }
 
-impl<'m, S: RefScheme> Migrator<'m, S> {
+impl<'m> Migrator<'m> {
     pub(crate) fn new(
-        areas: &'m RwLock<Areas<S>>,
-        tables: &'m PageTables<S>,
-        supply: &'m Supply<S>,
+        areas: &'m RwLock<Areas>,
+        tables: &'m PageTables,
+        supply: &'m Supply,
     ) -> Self {
         Self {
             finder: Finder::new(areas, tables, supply),

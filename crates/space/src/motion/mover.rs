@@ -1,6 +1,5 @@
 //! Moves of isolated pages: steps 2 to 6 of a [migration](crate::motion::migrate).
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
 use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
@@ -21,27 +20,27 @@ const FIRST_WALKS: usize = scaled(8, 2);
 const LOOKS: usize = scaled(4, 1);
 
 #[derive(Clone, Copy)]
-pub(crate) struct Mover<'s, S: RefScheme> {
-    supply: &'s Supply<S>,
+pub(crate) struct Mover<'s> {
+    supply: &'s Supply,
 }
 
-impl<'s, S: RefScheme> Mover<'s, S> {
-    pub(crate) fn of(supply: &'s Supply<S>) -> Self {
+impl<'s> Mover<'s> {
+    pub(crate) fn of(supply: &'s Supply) -> Self {
         Self { supply }
     }
 
-    fn pool(self) -> &'s FramePool<S> {
+    fn pool(self) -> &'s FramePool {
         self.supply.pool()
     }
 
-    fn pages(self) -> Pages<'s, S> {
+    fn pages(self) -> Pages<'s> {
         Pages::of(self.pool())
     }
 
     /// Steps 2 to 6. Then no page is isolated; each is `Arriving` (moved) or `Failed`.
     pub(crate) fn move_batch(
         self,
-        batch: &mut [Moving<'s, S>],
+        batch: &mut [Moving<'s>],
         engine: Engine,
         report: &mut Migrated,
     ) {
@@ -111,7 +110,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
     }
 
     /// Step 2. The pages must be of `family`, and sorted by index.
-    fn first_walk(self, family: &Family, pages: &mut [Moving<'_, S>]) {
+    fn first_walk(self, family: &Family, pages: &mut [Moving<'_>]) {
         let mut backoff = Backoff::new();
         for _ in 0..FIRST_WALKS {
             let mut left = pages.iter().filter(|page| self.is_to_turn(page)).count();
@@ -145,14 +144,13 @@ impl<'s, S: RefScheme> Mover<'s, S> {
         }
     }
 
-    fn is_to_turn(self, page: &Moving<'_, S>) -> bool {
+    fn is_to_turn(self, page: &Moving<'_>) -> bool {
         page.is_leaving() && self.pages().counts(page.from()).mappings() != 0
     }
 
     /// Step 5, or the undo for pages that failed.
-    fn second_walk(self, family: &Family, pages: &mut [Moving<'_, S>], engine: Engine) {
-        let is_waited_for =
-            |page: &Moving<'_, S>| self.pages().counts(page.from()).migrations() != 0;
+    fn second_walk(self, family: &Family, pages: &mut [Moving<'_>], engine: Engine) {
+        let is_waited_for = |page: &Moving<'_>| self.pages().counts(page.from()).migrations() != 0;
         let mut must_walk_all = engine == Engine::FullWalk;
         let mut backoff = Backoff::new();
         loop {
@@ -181,7 +179,7 @@ impl<'s, S: RefScheme> Mover<'s, S> {
     }
 
     /// Restores `entry` if it is a migration entry of the page. The caller must wake the waiters.
-    fn restore(self, page: &Moving<'_, S>, entry: Entry<'_>) -> bool {
+    fn restore(self, page: &Moving<'_>, entry: Entry<'_>) -> bool {
         let Some(claim) = entry.claim(State::Migration(page.from())) else {
             return false;
         };

@@ -1,20 +1,19 @@
 //! Record of a page that is being moved: isolated, with its new frame.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, Order, UniqueFrame};
 
 use crate::motion::report::NotMoved;
 use crate::pages::owner::Owner;
 use crate::pages::record::Pages;
 
-pub(crate) struct Moving<'s, S: RefScheme> {
+pub(crate) struct Moving<'s> {
     from: FrameNr,
     order: Order,
     pub(super) owner: Owner,
     /// Address in the migrated space, or `None` if compaction found the page by its frame.
     addr: Option<u64>,
     /// New frame, until it is published.
-    pub(super) to: Option<UniqueFrame<'s, S>>,
+    pub(super) to: Option<UniqueFrame<'s>>,
     pub(super) stage: Stage,
 }
 
@@ -26,9 +25,9 @@ pub(super) enum Stage {
     Failed(NotMoved),
 }
 
-impl<'s, S: RefScheme> Moving<'s, S> {
+impl<'s> Moving<'s> {
     /// Creates the record of a page that the caller has isolated.
-    pub(crate) fn new(pages: Pages<'_, S>, from: FrameNr, to: UniqueFrame<'s, S>) -> Self {
+    pub(crate) fn new(pages: Pages<'_>, from: FrameNr, to: UniqueFrame<'s>) -> Self {
         Self {
             from,
             order: to.order(),

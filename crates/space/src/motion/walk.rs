@@ -9,7 +9,6 @@
 use std::ops::ControlFlow;
 
 use pagewell_frame::Order;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::thread::Backoff;
 
@@ -54,13 +53,13 @@ impl<'t> Entry<'t> {
     }
 }
 
-pub(crate) struct TableCursor<'s, S: RefScheme> {
-    supply: &'s Supply<S>,
-    last: Option<(*const AtomicU64, Held<'s, S>)>,
+pub(crate) struct TableCursor<'s> {
+    supply: &'s Supply,
+    last: Option<(*const AtomicU64, Held<'s>)>,
 }
 
-impl<'s, S: RefScheme> TableCursor<'s, S> {
-    pub(crate) fn new(supply: &'s Supply<S>) -> Self {
+impl<'s> TableCursor<'s> {
+    pub(crate) fn new(supply: &'s Supply) -> Self {
         Self { supply, last: None }
     }
 
@@ -73,7 +72,7 @@ impl<'s, S: RefScheme> TableCursor<'s, S> {
         order: Order,
     ) -> Option<Entry<'s>> {
         let word = directory.get(table_of(addr) as usize)?;
-        let is_last = |(last, held): &(*const AtomicU64, Held<'s, S>)| {
+        let is_last = |(last, held): &(*const AtomicU64, Held<'s>)| {
             std::ptr::eq(*last, word) && Directory::look(word) == held.pmd
         };
         if !self.last.as_ref().is_some_and(is_last) {
@@ -93,12 +92,12 @@ impl<'s, S: RefScheme> TableCursor<'s, S> {
     }
 }
 
-pub(crate) struct Walker<'s, S: RefScheme> {
-    supply: &'s Supply<S>,
+pub(crate) struct Walker<'s> {
+    supply: &'s Supply,
 }
 
-impl<'s, S: RefScheme> Walker<'s, S> {
-    pub(crate) fn of(supply: &'s Supply<S>) -> Self {
+impl<'s> Walker<'s> {
+    pub(crate) fn of(supply: &'s Supply) -> Self {
         Self { supply }
     }
 
@@ -106,8 +105,8 @@ impl<'s, S: RefScheme> Walker<'s, S> {
     pub(crate) fn walk<'p>(
         &self,
         family: &Family,
-        pages: &mut [Moving<'p, S>],
-        mut visit: impl FnMut(&mut Moving<'p, S>, Entry<'_>) -> Step,
+        pages: &mut [Moving<'p>],
+        mut visit: impl FnMut(&mut Moving<'p>, Entry<'_>) -> Step,
     ) {
         let (Some(first), Some(last)) = (pages.first(), pages.last()) else {
             return;
@@ -137,7 +136,7 @@ impl<'s, S: RefScheme> Walker<'s, S> {
     }
 
     /// Returns `true` if the entry for `addr` names the page. This is a hint.
-    fn may_name(&self, directory: &Directory, addr: u64, page: &Moving<'_, S>) -> bool {
+    fn may_name(&self, directory: &Directory, addr: u64, page: &Moving<'_>) -> bool {
         let Some(word) = directory.word(addr) else {
             return false;
         };

@@ -10,7 +10,6 @@
 
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
@@ -27,13 +26,13 @@ use crate::words::pte::{Pte, State};
 pub(crate) struct TooMany;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Pages<'s, S: RefScheme> {
-    pool: &'s FramePool<S>,
+pub(crate) struct Pages<'s> {
+    pool: &'s FramePool,
 }
 
-impl<'s, S: RefScheme> Pages<'s, S> {
+impl<'s> Pages<'s> {
     #[inline]
-    pub(crate) fn of(pool: &'s FramePool<S>) -> Self {
+    pub(crate) fn of(pool: &'s FramePool) -> Self {
         Self { pool }
     }
 
@@ -50,7 +49,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
     /// Makes `block` a page, with `counts`, which must not be zero. Neither waits nor allocates.
     pub(crate) fn publish(
         self,
-        block: UniqueFrame<'_, S>,
+        block: UniqueFrame<'_>,
         family: Arc<Family>,
         index: u64,
         binding: Binding,
@@ -69,7 +68,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
     /// strong reference to the family: the other frame is freed without one.
     pub(crate) fn publish_moved(
         self,
-        block: UniqueFrame<'_, S>,
+        block: UniqueFrame<'_>,
         owner: Owner,
         counts: u64,
     ) -> FrameNr {
@@ -80,7 +79,7 @@ impl<'s, S: RefScheme> Pages<'s, S> {
 
     /// Sets the count of `frame`, isolated and without entries after a move, to zero. Returns the
     /// frame, or `None` if another thread has a reference: its put then frees it.
-    pub(crate) fn let_go_moved(self, frame: FrameNr) -> Option<UniqueFrame<'s, S>> {
+    pub(crate) fn let_go_moved(self, frame: FrameNr) -> Option<UniqueFrame<'s>> {
         let word = self.word(frame);
         // ORDERING: Acquire; see the module. Other threads may have dropped the entries.
         let counts = Counts::from_bits(word.load(Ordering::Acquire));
@@ -182,8 +181,8 @@ impl<'s, S: RefScheme> Pages<'s, S> {
     pub(crate) fn move_claimed<'t>(
         self,
         claim: Claim<'t>,
-        to: UniqueFrame<'s, S>,
-    ) -> Result<Option<UniqueFrame<'s, S>>, (Claim<'t>, UniqueFrame<'s, S>)> {
+        to: UniqueFrame<'s>,
+    ) -> Result<Option<UniqueFrame<'s>>, (Claim<'t>, UniqueFrame<'s>)> {
         let entry = claim.before();
         let from = FrameNr::new(entry.frame());
         let is_alone = decide(self.counts(from), self.references(from)) == Cow::Reuse;

@@ -11,7 +11,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{AllocError, AllocRequest, FrameNr, FramePool, Order, Place, UniqueFrame};
 use pagewell_sync::shard::Padded;
 
@@ -23,15 +22,15 @@ use crate::words::claim;
 
 const TRIES: usize = 4;
 
-pub(crate) struct Supply<S: RefScheme> {
+pub(crate) struct Supply {
     /// View of the pool of `source`, which this value keeps alive.
-    view: PoolView<S>,
-    source: Arc<dyn FrameSource<S>>,
+    view: PoolView,
+    source: Arc<dyn FrameSource>,
     tables: Padded<TableStock>,
 }
 
-impl<S: RefScheme> Supply<S> {
-    pub(crate) fn new(source: Arc<dyn FrameSource<S>>) -> Self {
+impl Supply {
+    pub(crate) fn new(source: Arc<dyn FrameSource>) -> Self {
         Self {
             view: PoolView::new(source.pool()),
             source,
@@ -40,18 +39,18 @@ impl<S: RefScheme> Supply<S> {
     }
 
     #[inline]
-    pub(crate) fn pool(&self) -> &FramePool<S> {
+    pub(crate) fn pool(&self) -> &FramePool {
         self.view.pool()
     }
 
     /// Returns a view. A copy must be kept beside an owner of this supply, and used only with it.
     #[inline]
-    pub(crate) fn view(&self) -> &PoolView<S> {
+    pub(crate) fn view(&self) -> &PoolView {
         &self.view
     }
 
     /// Allocates a block. If none is free, has the source evict pages.
-    pub(crate) fn alloc(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
+    pub(crate) fn alloc(&self, order: Order, place: Place) -> Option<UniqueFrame<'_>> {
         claim::assert_none_held();
         if place == Place::Anywhere
             && let Some(frame) = self.pool().alloc(order)
@@ -74,7 +73,7 @@ impl<S: RefScheme> Supply<S> {
 
     /// Has the source reclaim a block ([`FrameSource::make_room`]). The caller holds no claim.
     /// Drops a block of another pool or order: its number in a table would name arbitrary memory.
-    pub(crate) fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
+    pub(crate) fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_>> {
         let block = self.source.make_room(order, place);
         block.filter(|block| std::ptr::eq(block.pool(), self.pool()) && block.order() == order)
     }
@@ -83,8 +82,8 @@ impl<S: RefScheme> Supply<S> {
     pub(crate) fn move_page<'s>(
         &'s self,
         frame: FrameNr,
-        to: UniqueFrame<'s, S>,
-    ) -> Result<UniqueFrame<'s, S>, UniqueFrame<'s, S>> {
+        to: UniqueFrame<'s>,
+    ) -> Result<UniqueFrame<'s>, UniqueFrame<'s>> {
         let left = self.source.move_page(frame, to)?;
         // As in `make_room`, a source may return a block of another pool.
         let is_asked = std::ptr::eq(left.pool(), self.pool()) && left.frame() == frame;
@@ -92,7 +91,7 @@ impl<S: RefScheme> Supply<S> {
     }
 
     /// Allocates a block on `node` only, without reclaim.
-    pub(crate) fn alloc_on(&self, order: Order, node: usize) -> Option<UniqueFrame<'_, S>> {
+    pub(crate) fn alloc_on(&self, order: Order, node: usize) -> Option<UniqueFrame<'_>> {
         claim::assert_none_held();
         let request = AllocRequest {
             order,
@@ -103,7 +102,7 @@ impl<S: RefScheme> Supply<S> {
 
     /// Allocates a frame for a table, and counts the table. The caller later calls
     /// [`free_table`](Self::free_table) or [`forget_table`](Self::forget_table).
-    pub(crate) fn alloc_table(&self) -> Option<UniqueFrame<'_, S>> {
+    pub(crate) fn alloc_table(&self) -> Option<UniqueFrame<'_>> {
         let frame = self
             .tables
             .take(self.pool())
@@ -114,7 +113,7 @@ impl<S: RefScheme> Supply<S> {
         frame
     }
 
-    pub(crate) fn free_table(&self, frame: UniqueFrame<'_, S>) {
+    pub(crate) fn free_table(&self, frame: UniqueFrame<'_>) {
         self.tables.put(self.pool(), frame);
     }
 
@@ -156,7 +155,7 @@ impl<S: RefScheme> Supply<S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for Supply<S> {
+impl fmt::Debug for Supply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Supply")
             .field("pool", self.pool())

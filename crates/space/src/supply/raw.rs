@@ -3,28 +3,24 @@
 
 #![allow(unsafe_code)] // References that the compiler cannot check.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, FramePool, FrameRef, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
 /// Restores the reference of a page's entries, or of a table's shares.
-pub(crate) fn counted_reference<S: RefScheme>(
-    pool: &FramePool<S>,
-    frame: FrameNr,
-) -> FrameRef<'_, S> {
+pub(crate) fn counted_reference(pool: &FramePool, frame: FrameNr) -> FrameRef<'_> {
     // SAFETY: (A) the frame was published with a reference on behalf of its count, which does not
     // rise from zero. The caller made it zero, and calls this once.
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 
-pub(crate) fn withheld<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> UniqueFrame<'_, S> {
+pub(crate) fn withheld(pool: &FramePool, frame: FrameNr) -> UniqueFrame<'_> {
     // SAFETY: (A) the stock converted the handle to the number, and removed that from its list.
     unsafe { UniqueFrame::from_withheld(pool, frame) }
 }
 
 /// Returns the metadata word with the counts of a page, or the shares of a table.
 #[inline(always)]
-pub(crate) fn counts_of<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> &AtomicU64 {
+pub(crate) fn counts_of(pool: &FramePool, frame: FrameNr) -> &AtomicU64 {
     // SAFETY: (W) a thread that changes the counts of a page has claimed or removed a counted
     // entry, has isolated it, or holds a reference and finds the counts not zero (`pages::record`).
     // One that changes the shares of a table has a share (`tables::table`). So the frame stays that
@@ -33,8 +29,8 @@ pub(crate) fn counts_of<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> &A
 }
 
 /// Publishes a block as a page of spaces, with one reference, that of its entries.
-pub(crate) fn publish_page<S: RefScheme>(
-    block: UniqueFrame<'_, S>,
+pub(crate) fn publish_page(
+    block: UniqueFrame<'_>,
     owner: (u64, u64),
     private: [u64; 2],
 ) -> FrameNr {
@@ -43,30 +39,25 @@ pub(crate) fn publish_page<S: RefScheme>(
     unsafe { block.publish_with(FrameKind::Anon, owner, private, 1) }
 }
 
-pub(crate) fn publish_table<S: RefScheme>(frame: UniqueFrame<'_, S>) -> FrameNr {
+pub(crate) fn publish_table(frame: UniqueFrame<'_>) -> FrameNr {
     // SAFETY: (K) this crate is the user of `Table` blocks in every pool. The entries are zeroed.
     unsafe { frame.publish_with(FrameKind::Table, (0, 0), [1, 0], 1) }
 }
 
 /// Returns the words of a table. The caller has a share, a reference or exclusive use.
-pub(crate) fn table_words<S: RefScheme>(pool: &FramePool<S>, table: FrameNr) -> &[AtomicU64] {
+pub(crate) fn table_words(pool: &FramePool, table: FrameNr) -> &[AtomicU64] {
     // SAFETY: (W) threads that store to the entries have claimed them, have exclusive use of the
     // table, or are creating it (`tables::table`). All of them keep the table throughout.
     unsafe { pool.words(table) }
 }
 
-pub(crate) fn pins_reference<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
+pub(crate) fn pins_reference(pool: &FramePool, frame: FrameNr) -> FrameRef<'_> {
     // SAFETY: (A) the caller has converted the reference to the number, and calls this once.
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 
 #[cfg(not(loom))]
-pub(crate) fn pinned_slice<S: RefScheme>(
-    pool: &FramePool<S>,
-    frame: FrameNr,
-    off: usize,
-    len: usize,
-) -> &[u8] {
+pub(crate) fn pinned_slice(pool: &FramePool, frame: FrameNr, off: usize, len: usize) -> &[u8] {
     // SAFETY: (P) the pool is borrowed; (F) the pinned page has the range; (W) nothing is written.
     let bytes = unsafe { pool.view().bytes(frame.get(), off, len) };
     // SAFETY: the page contains the range, and stays mapped while the pool exists. The caller drops

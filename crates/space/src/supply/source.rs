@@ -1,15 +1,14 @@
-use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{FrameNr, FramePool, Order, Place, UniqueFrame};
 
 /// Source of the frames of spaces: a pool. Frames can be reclaimed from other users of the pool.
-pub trait FrameSource<S: RefScheme = Scheme>: Send + Sync {
+pub trait FrameSource: Send + Sync {
     /// Returns the pool, always the same one.
-    fn pool(&self) -> &FramePool<S>;
+    fn pool(&self) -> &FramePool;
 
     /// Reclaims a block of `order` at `place` from other users of the frames. Called if none is
     /// free. The caller holds locks of a space, so the source must not use spaces of this source,
     /// nor wait for a thread that does. A block of another pool or order counts as `None`.
-    fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
+    fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_>> {
         let _ = (order, place);
         None
     }
@@ -29,32 +28,32 @@ pub trait FrameSource<S: RefScheme = Scheme>: Send + Sync {
     fn move_page<'f>(
         &'f self,
         frame: FrameNr,
-        to: UniqueFrame<'f, S>,
-    ) -> Result<UniqueFrame<'f, S>, UniqueFrame<'f, S>> {
+        to: UniqueFrame<'f>,
+    ) -> Result<UniqueFrame<'f>, UniqueFrame<'f>> {
         let _ = frame;
         Err(to)
     }
 }
 
-impl<S: RefScheme> FrameSource<S> for FramePool<S> {
-    fn pool(&self) -> &FramePool<S> {
+impl FrameSource for FramePool {
+    fn pool(&self) -> &FramePool {
         self
     }
 }
 
-impl<S: RefScheme> FrameSource<S> for std::sync::Arc<FramePool<S>> {
-    fn pool(&self) -> &FramePool<S> {
+impl FrameSource for std::sync::Arc<FramePool> {
+    fn pool(&self) -> &FramePool {
         self
     }
 }
 
 /// Frames of a page cache, which evicts pages of files for pages of spaces.
-impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
-    fn pool(&self) -> &FramePool<S> {
+impl FrameSource for pagewell_cache::CacheFrames {
+    fn pool(&self) -> &FramePool {
         Self::pool(self)
     }
 
-    fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
+    fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_>> {
         Self::make_room(self, order, place)
     }
 
@@ -65,8 +64,8 @@ impl<S: RefScheme> FrameSource<S> for pagewell_cache::CacheFrames<S> {
     fn move_page<'f>(
         &'f self,
         frame: FrameNr,
-        to: UniqueFrame<'f, S>,
-    ) -> Result<UniqueFrame<'f, S>, UniqueFrame<'f, S>> {
+        to: UniqueFrame<'f>,
+    ) -> Result<UniqueFrame<'f>, UniqueFrame<'f>> {
         Self::move_page(self, frame, to)
     }
 }

@@ -5,7 +5,6 @@
 //! unused frames are freed with the last table, or when an allocation finds no free frame. The
 //! holder of the stock's lock allocates no frame.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, Order, UniqueFrame};
 use pagewell_sync::{Mutex, lock};
 
@@ -26,7 +25,7 @@ struct State {
     nr_used: usize,
 }
 
-fn group<S: RefScheme>(pool: &FramePool<S>) -> Order {
+fn group(pool: &FramePool) -> Order {
     let frames = pool.nr_frames() / PART_OF_POOL;
     let order = frames.checked_ilog2().unwrap_or(0);
     Order::new(order as u8)
@@ -37,10 +36,7 @@ fn group<S: RefScheme>(pool: &FramePool<S>) -> Order {
 impl TableStock {
     /// Counts one more table, and takes a frame for it from the stock or a free block. After
     /// `None`, the caller allocates elsewhere, or calls [`forget`](Self::forget).
-    pub(crate) fn take<'p, S: RefScheme>(
-        &self,
-        pool: &'p FramePool<S>,
-    ) -> Option<UniqueFrame<'p, S>> {
+    pub(crate) fn take<'p>(&self, pool: &'p FramePool) -> Option<UniqueFrame<'p>> {
         let order = group(pool);
         let mut state = lock(&self.state);
         state.nr_used += 1;
@@ -60,7 +56,7 @@ impl TableStock {
     }
 
     /// Uncounts the table, and returns its frame to the stock, or frees it if the stock is full.
-    pub(crate) fn put<S: RefScheme>(&self, pool: &FramePool<S>, frame: UniqueFrame<'_, S>) {
+    pub(crate) fn put(&self, pool: &FramePool, frame: UniqueFrame<'_>) {
         let most = group(pool).frames() as usize;
         let mut state = lock(&self.state);
         if most > 1 && state.free.len() < most {
@@ -73,7 +69,7 @@ impl TableStock {
         self.forget(pool);
     }
 
-    pub(crate) fn forget<S: RefScheme>(&self, pool: &FramePool<S>) {
+    pub(crate) fn forget(&self, pool: &FramePool) {
         let mut state = lock(&self.state);
         state.nr_used -= 1;
         let is_last = state.nr_used == 0;
@@ -83,7 +79,7 @@ impl TableStock {
         }
     }
 
-    pub(crate) fn drain<S: RefScheme>(&self, pool: &FramePool<S>) -> usize {
+    pub(crate) fn drain(&self, pool: &FramePool) -> usize {
         let free = std::mem::take(&mut lock(&self.state).free);
         let nr = free.len();
         for frame in free {

@@ -9,7 +9,6 @@
 
 use std::ptr::NonNull;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FramePool, FrameView};
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::{RacyBytes, RacySource};
@@ -18,22 +17,22 @@ use pagewell_sync::prefetch::in_one_register;
 use crate::words::pte::Pte;
 
 #[derive(Debug)]
-pub(crate) struct PoolView<S: RefScheme> {
-    view: FrameView<S>,
+pub(crate) struct PoolView {
+    view: FrameView,
     /// Limit that is greater than each entry that names a frame of the pool.
     limit: u64,
     nr_frames: usize,
-    pool: NonNull<FramePool<S>>,
+    pool: NonNull<FramePool>,
 }
 
 // SAFETY: a view stands for a reference to a pool, which is `Sync`.
-unsafe impl<S: RefScheme> Send for PoolView<S> {}
+unsafe impl Send for PoolView {}
 // SAFETY: as above.
-unsafe impl<S: RefScheme> Sync for PoolView<S> {}
+unsafe impl Sync for PoolView {}
 
-impl<S: RefScheme> PoolView<S> {
+impl PoolView {
     /// Creates a view of a pool, which must outlive the view.
-    pub(crate) fn new(pool: &FramePool<S>) -> Self {
+    pub(crate) fn new(pool: &FramePool) -> Self {
         Self {
             view: pool.view(),
             limit: Pte::limit(pool.nr_frames()),
@@ -43,7 +42,7 @@ impl<S: RefScheme> PoolView<S> {
     }
 
     #[inline(always)]
-    pub(crate) fn pool(&self) -> &FramePool<S> {
+    pub(crate) fn pool(&self) -> &FramePool {
         // SAFETY: (P) the view is kept beside an owner of the pool, which is in a shared source,
         // and so neither moves nor changes.
         unsafe { self.pool.as_ref() }
@@ -54,17 +53,17 @@ impl<S: RefScheme> PoolView<S> {
     }
 }
 
-impl<S: RefScheme> Clone for PoolView<S> {
+impl Clone for PoolView {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<S: RefScheme> Copy for PoolView<S> {}
+impl Copy for PoolView {}
 
 /// Returns entry `index` of `table`, which a directory has named. If the table was freed, any word.
 #[inline(always)]
-pub(crate) fn entry<S: RefScheme>(pool: &PoolView<S>, table: u32, index: usize) -> &AtomicU64 {
+pub(crate) fn entry(pool: &PoolView, table: u32, index: usize) -> &AtomicU64 {
     debug_assert!((table as usize) < pool.nr_frames && index < pagewell_frame::FRAME_WORDS);
     // SAFETY: (P) as in `PoolView::pool`. (F) directories name only frames of their pool. (I)
     // `entry_of` masks the index. (W) the word is changed only by a claim, whose swap succeeds only
@@ -74,11 +73,7 @@ pub(crate) fn entry<S: RefScheme>(pool: &PoolView<S>, table: u32, index: usize) 
 
 /// As [`entry`], for the byte offset of the table in the pool, from a directory entry.
 #[inline(always)]
-pub(crate) fn entry_from<S: RefScheme>(
-    pool: &PoolView<S>,
-    table_start: usize,
-    index: usize,
-) -> &AtomicU64 {
+pub(crate) fn entry_from(pool: &PoolView, table_start: usize, index: usize) -> &AtomicU64 {
     debug_assert!(table_start < pool.bytes() && index < pagewell_frame::FRAME_WORDS);
     // SAFETY: (P), (F), (I) and (W) as above.
     let word = unsafe { pool.view.word_from(table_start, index) };
@@ -87,8 +82,8 @@ pub(crate) fn entry_from<S: RefScheme>(
 
 /// Copies bytes of a page of 2^`order` frames. Returns `false` if the pool has no such frames.
 #[inline(always)]
-pub(crate) fn copy_page<S: RefScheme>(
-    pool: &PoolView<S>,
+pub(crate) fn copy_page(
+    pool: &PoolView,
     frame: u32,
     order: u32,
     off: usize,
@@ -106,12 +101,7 @@ pub(crate) fn copy_page<S: RefScheme>(
 
 /// As [`copy_page`], for the page of one frame that `entry` names. `entry` may be any word.
 #[inline(always)]
-pub(crate) fn copy_small_page<S: RefScheme>(
-    pool: &PoolView<S>,
-    entry: Pte,
-    off: usize,
-    buf: &mut [u8],
-) -> bool {
+pub(crate) fn copy_small_page(pool: &PoolView, entry: Pte, off: usize, buf: &mut [u8]) -> bool {
     debug_assert!(off + buf.len() <= pagewell_frame::FRAME_BYTES);
     if !entry.is_below(pool.limit) {
         return false;
@@ -126,8 +116,8 @@ pub(crate) fn copy_small_page<S: RefScheme>(
 
 /// As [`copy_page`], for reads in place.
 #[inline(always)]
-pub(crate) fn racy_page<S: RefScheme>(
-    pool: &PoolView<S>,
+pub(crate) fn racy_page(
+    pool: &PoolView,
     frame: u32,
     order: u32,
     off: usize,
@@ -143,12 +133,7 @@ pub(crate) fn racy_page<S: RefScheme>(
 
 /// Returns bytes of the page of an entry that the caller has claimed.
 #[inline(always)]
-pub(crate) fn page_bytes_of<S: RefScheme>(
-    pool: &PoolView<S>,
-    frame: u32,
-    off: usize,
-    len: usize,
-) -> RacyBytes<'_> {
+pub(crate) fn page_bytes_of(pool: &PoolView, frame: u32, off: usize, len: usize) -> RacyBytes<'_> {
     debug_assert!(((frame as usize) << pagewell_frame::FRAME_SHIFT) + off + len <= pool.bytes());
     // SAFETY: (P) as above. (F) a claimed entry of a table names frames of the pool, and callers
     // stay within the page. (W) a thread that writes has exclusive use of the page (`cow`).

@@ -9,7 +9,6 @@
 use std::mem::offset_of;
 
 use pagewell_frame::Order;
-use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::shard::{Padded, is_apart};
 use pagewell_sync::{Mutex, MutexGuard, lock};
@@ -21,10 +20,10 @@ use crate::words::directory::Directory;
 use crate::words::pmd::Pmd;
 
 #[derive(Debug)]
-pub(crate) struct PageTables<S: RefScheme> {
+pub(crate) struct PageTables {
     directory: Directory,
     /// Copy of the supply's view. Owners of this value keep the supply alive.
-    view: PoolView<S>,
+    view: PoolView,
     /// Sequence counter (D1), on its own cache lines: hits load it, table exchanges write it.
     edition: Padded<AtomicU64>,
     /// Unsharing lock, not on the cache lines of the fields above, which hits load.
@@ -32,18 +31,18 @@ pub(crate) struct PageTables<S: RefScheme> {
 }
 
 const _: () = {
-    type T = PageTables<LockBit>;
+    type T = PageTables;
     let (lock, edition) = (offset_of!(T, unsharing), offset_of!(T, edition));
     let (directory, view) = (offset_of!(T, directory), offset_of!(T, view));
-    let (of_directory, of_view) = (size_of::<Directory>(), size_of::<PoolView<LockBit>>());
+    let (of_directory, of_view) = (size_of::<Directory>(), size_of::<PoolView>());
     assert!(is_apart::<T>(directory, of_directory, lock));
     assert!(is_apart::<T>(directory, of_directory, edition));
     assert!(is_apart::<T>(view, of_view, lock));
     assert!(is_apart::<T>(view, of_view, edition));
 };
 
-impl<S: RefScheme> PageTables<S> {
-    pub(crate) fn new(directory: Directory, view: PoolView<S>) -> Self {
+impl PageTables {
+    pub(crate) fn new(directory: Directory, view: PoolView) -> Self {
         Self {
             directory,
             view,
@@ -58,7 +57,7 @@ impl<S: RefScheme> PageTables<S> {
     }
 
     #[inline(always)]
-    pub(crate) fn view(&self) -> &PoolView<S> {
+    pub(crate) fn view(&self) -> &PoolView {
         &self.view
     }
 
@@ -111,7 +110,7 @@ impl<S: RefScheme> PageTables<S> {
     /// directory entry. The caller holds the structure lock, so that the table stays exclusive.
     pub(crate) fn own(
         &self,
-        tables: Tables<'_, S>,
+        tables: Tables<'_>,
         order: Order,
         addr: u64,
     ) -> Result<Pmd, ErrorKind> {

@@ -19,7 +19,6 @@
 //! T1: in a table with several shares, no empty entry is filled. T2: an entry that is marked
 //! writable is the only one that names its frame; copying a table clears the bit in both tables.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameNr, FramePool, FrameRef, TryGetFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
@@ -35,27 +34,27 @@ use crate::words::pte::{Pte, State};
 
 /// Table that a directory named, and that is not freed while this value exists.
 #[derive(Debug)]
-pub(crate) struct Held<'s, S: RefScheme> {
+pub(crate) struct Held<'s> {
     pub(crate) pmd: Pmd,
-    _reference: FrameRef<'s, S>,
+    _reference: FrameRef<'s>,
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Tables<'s, S: RefScheme> {
-    supply: &'s Supply<S>,
+pub(crate) struct Tables<'s> {
+    supply: &'s Supply,
 }
 
-impl<'s, S: RefScheme> Tables<'s, S> {
+impl<'s> Tables<'s> {
     #[inline]
-    pub(crate) fn of(supply: &'s Supply<S>) -> Self {
+    pub(crate) fn of(supply: &'s Supply) -> Self {
         Self { supply }
     }
 
-    fn pool(self) -> &'s FramePool<S> {
+    fn pool(self) -> &'s FramePool {
         self.supply.pool()
     }
 
-    fn pages(self) -> Pages<'s, S> {
+    fn pages(self) -> Pages<'s> {
         Pages::of(self.pool())
     }
 
@@ -152,7 +151,7 @@ impl<'s, S: RefScheme> Tables<'s, S> {
 
     /// Acquires a reference to the table that the directory entry `word` names, if it names one. A
     /// caller that relies on the directory checks it again after claiming an entry of the table.
-    pub(crate) fn hold(self, word: &AtomicU64) -> Option<Held<'s, S>> {
+    pub(crate) fn hold(self, word: &AtomicU64) -> Option<Held<'s>> {
         let mut backoff = Backoff::new();
         loop {
             let pmd = Directory::look(word);

@@ -2,7 +2,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use pagewell_cache::{Cache, OpenOptions};
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FRAME_BYTES, FramePool, PoolConfig};
 use pagewell_sync::read;
 
@@ -13,7 +12,7 @@ use crate::areas::maps::{FileMaps, Sharing};
 use crate::areas::policy::Policy;
 use crate::words::geometry::TABLE_BYTES;
 
-fn most_families(space: &Space<Scheme>) -> usize {
+fn most_families(space: &Space) -> usize {
     let areas = read(&space.mm.structure);
     areas.iter().map(Area::nr_families).max().unwrap_or(0)
 }
@@ -21,7 +20,7 @@ fn most_families(space: &Space<Scheme>) -> usize {
 /// Each generation is a fork that writes all its memory. Its parent is dropped.
 #[test]
 fn generations_of_forks_do_not_pile_up_families() {
-    let spaces = Spaces::new(FramePool::<Scheme>::new(&PoolConfig::new(256)).unwrap());
+    let spaces = Spaces::new(FramePool::new(&PoolConfig::new(256)).unwrap());
     let mut space = spaces.space().unwrap();
     let area = space.map(4 * FRAME_BYTES as u64, Policy::Local).unwrap();
     for round in 0..100_u64 {
@@ -38,7 +37,7 @@ fn generations_of_forks_do_not_pile_up_families() {
 /// table of the other half, whose pages may have another size.
 #[test]
 fn areas_do_not_share_tables_when_addresses_are_used_again() {
-    let spaces = Spaces::new(FramePool::<Scheme>::new(&PoolConfig::new(1024)).unwrap());
+    let spaces = Spaces::new(FramePool::new(&PoolConfig::new(1024)).unwrap());
     let space = spaces.space_of(2 * TABLE_BYTES).unwrap();
     let first = space.map(TABLE_BYTES, Policy::Local).unwrap();
     space.map(TABLE_BYTES, Policy::Local).unwrap();
@@ -53,7 +52,7 @@ fn areas_do_not_share_tables_when_addresses_are_used_again() {
 
 #[test]
 fn a_page_that_no_generation_writes_keeps_its_family_only() {
-    let spaces = Spaces::new(FramePool::<Scheme>::new(&PoolConfig::new(256)).unwrap());
+    let spaces = Spaces::new(FramePool::new(&PoolConfig::new(256)).unwrap());
     let mut space = spaces.space().unwrap();
     let area = space.map(2 * FRAME_BYTES as u64, Policy::Local).unwrap();
     space.write(area.start, b"first").unwrap();

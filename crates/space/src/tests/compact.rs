@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{
     FRAME_BYTES, FrameKind, FrameNr, FramePool, Nodes, Order, Place, PoolConfig, UniqueFrame,
 };
@@ -20,18 +19,18 @@ const PAGE: u64 = FRAME_BYTES as u64;
 
 /// Source of frames that reclaims single frames from a reserve of its own.
 struct Keeper {
-    pool: FramePool<Scheme>,
+    pool: FramePool,
     kept: Mutex<Vec<FrameNr>>,
     nr_asked: AtomicUsize,
     nr_isolated: AtomicUsize,
 }
 
-impl FrameSource<Scheme> for Arc<Keeper> {
-    fn pool(&self) -> &FramePool<Scheme> {
+impl FrameSource for Arc<Keeper> {
+    fn pool(&self) -> &FramePool {
         &self.pool
     }
 
-    fn make_room(&self, order: Order, _: Place) -> Option<UniqueFrame<'_, Scheme>> {
+    fn make_room(&self, order: Order, _: Place) -> Option<UniqueFrame<'_>> {
         if order > Order::ZERO {
             return None;
         }

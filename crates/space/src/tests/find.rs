@@ -1,4 +1,3 @@
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FramePool, Nodes, PoolConfig};
 
 use crate::api::handles::Spaces;
@@ -14,7 +13,7 @@ fn a_batch_takes_as_many_frames_as_it_moves() {
     const PAGE: u64 = 4096;
     let mut config = PoolConfig::new(2048);
     config.nodes = Nodes::Unbound(2);
-    let spaces = Spaces::new(FramePool::<Scheme>::new(&config).unwrap());
+    let spaces = Spaces::new(FramePool::new(&config).unwrap());
     let space = spaces.space().unwrap();
     let area = space.map(200 * PAGE, Policy::Bind(0)).unwrap();
     let some = [0, 10, 63, 64].map(|page| area.start + page * PAGE);

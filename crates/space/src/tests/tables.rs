@@ -1,4 +1,3 @@
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FramePool, PoolConfig};
 use pagewell_sync::atomic::Ordering;
 
@@ -14,7 +13,7 @@ use crate::words::pte::State;
 #[test]
 fn an_entry_too_many_is_an_error_and_changes_nothing() {
     for (one, most) in [(MAPPING, MAX_MAPPINGS), (MIGRATION, MAX_MIGRATION_ENTRIES)] {
-        let spaces = Spaces::new(FramePool::<Scheme>::new(&PoolConfig::new(256)).unwrap());
+        let spaces = Spaces::new(FramePool::new(&PoolConfig::new(256)).unwrap());
         let space = spaces.space().unwrap();
         let area = space.map(8192, Policy::Local).unwrap();
         space.write(area.start, b"ours").unwrap();

@@ -16,20 +16,19 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
 use crate::writeback::flush::Flusher;
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FramePool, HugePages, Nodes, PoolConfig};
 use pagewell_io::MemoryBackend;
 
 /// Cache of a model.
 #[derive(Clone, Debug)]
 pub struct ModelCache {
-    files: Arc<Files<Scheme>>,
+    files: Arc<Files>,
 }
 
 /// File of a cache, open for writing. Its operations panic on errors.
 #[derive(Clone, Debug)]
 pub struct ModelFile {
-    mapping: Opened<Scheme>,
+    mapping: Opened,
 }
 
 impl ModelCache {
@@ -45,7 +44,7 @@ impl ModelCache {
     }
 
     /// Returns the cache's frames.
-    pub fn frames(&self) -> CacheFrames<Scheme> {
+    pub fn frames(&self) -> CacheFrames {
         CacheFrames::new(Arc::clone(&self.files))
     }
 
@@ -73,7 +72,7 @@ impl ModelCache {
 
 impl ModelFile {
     /// Returns a handle for a space.
-    pub fn mapped(&self) -> MappedFile<Scheme> {
+    pub fn mapped(&self) -> MappedFile {
         MappedFile::new(self.mapping.clone(), Handle::Write)
     }
 

@@ -41,7 +41,6 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::bytes::Writer;
 use crate::writeback::flush::Flusher;
 use loom::sync::atomic::{AtomicUsize, Ordering};
-use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame};
 use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 
@@ -58,44 +57,40 @@ fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-fn pool<S: RefScheme>(nr_frames: usize) -> Arc<Files<S>> {
+fn pool(nr_frames: usize) -> Arc<Files> {
     let mut config = PoolConfig::new(nr_frames);
     config.nodes = Nodes::Unbound(1);
     config.huge_pages = HugePages::System;
     files_of(FramePool::new(&config).expect("a small pool"))
 }
 
-fn mapping<S: RefScheme>(files: &Arc<Files<S>>, nr_pages: usize) -> Opened<S> {
+fn mapping(files: &Arc<Files>, nr_pages: usize) -> Opened {
     mapping_of(files, vec![OURS; nr_pages * FRAME_BYTES])
 }
 
-fn mapping_of<S: RefScheme>(files: &Arc<Files<S>>, bytes: Vec<u8>) -> Opened<S> {
+fn mapping_of(files: &Arc<Files>, bytes: Vec<u8>) -> Opened {
     let backend = FaultBackend::new(MemoryBackend::new(bytes), |_, _| Fault::None);
     open(files, backend)
 }
 
-fn open<S: RefScheme>(files: &Arc<Files<S>>, backend: impl pagewell_io::Backend) -> Opened<S> {
+fn open(files: &Arc<Files>, backend: impl pagewell_io::Backend) -> Opened {
     open_for(files, backend, Access::Read)
 }
 
-fn open_for<S: RefScheme>(
-    files: &Arc<Files<S>>,
-    backend: impl pagewell_io::Backend,
-    access: Access,
-) -> Opened<S> {
+fn open_for(files: &Arc<Files>, backend: impl pagewell_io::Backend, access: Access) -> Opened {
     let (backend, path) = (Arc::new(backend), "model".into());
     Opened::of_backend(files, backend, path, PageSize::SMALLEST, How::of(access))
         .expect("a small file")
         .0
 }
 
-fn warm<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> FrameNr {
+fn warm(mapping: &Mapping, page: u64) -> FrameNr {
     drop(Lookup(mapping).get(page, || 1).expect("a readable page"));
     let found = Lookup(mapping).get(page, || 1).expect("a readable page");
     found.reference.frame()
 }
 
-fn read_optimistically<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<Vec<u8>> {
+fn read_optimistically(mapping: &Mapping, page: u64) -> Option<Vec<u8>> {
     let mut buf = vec![0; FRAME_BYTES];
     let pos = page * FRAME_BYTES as u64;
     match Reader(mapping).read_page_optimistic(pos, &mut buf) {
@@ -104,14 +99,14 @@ fn read_optimistically<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<
     }
 }
 
-fn token<S: RefScheme>(mapping: &Mapping<S>, page: u64) -> Option<Token> {
+fn token(mapping: &Mapping, page: u64) -> Option<Token> {
     match Viewer(mapping).look(page, None, &mut |v: &View<'_>| Ok(v.token())) {
         Looked::Done(token) => Some(token),
         _ => None,
     }
 }
 
-fn read<S: RefScheme>(mapping: &Mapping<S>, page: u64, path: ReadPath) -> Vec<u8> {
+fn read(mapping: &Mapping, page: u64, path: ReadPath) -> Vec<u8> {
     let mut buf = vec![0; FRAME_BYTES];
     let n = Reader(mapping)
         .read_pages(&mut buf, page * FRAME_BYTES as u64, path, |_, left| left)
@@ -127,16 +122,16 @@ fn assert_ours(bytes: &[u8]) {
     );
 }
 
-fn scribble<S: RefScheme>(unique: &UniqueFrame<'_, S>) {
+fn scribble(unique: &UniqueFrame<'_>) {
     unique.bytes().copy_from(0, &[FOREIGN; FRAME_BYTES]);
 }
 
-fn leaf_frame<S: RefScheme>(mapping: &Mapping<S>) -> FrameNr {
+fn leaf_frame(mapping: &Mapping) -> FrameNr {
     let leaf = mapping.index().leaf(mapping.claims(), 0).expect("a leaf");
     leaf.reference.frame()
 }
 
-fn assert_at_rest<S: RefScheme>(files: &Files<S>) {
+fn assert_at_rest(files: &Files) {
     files.supply().pool().verify().expect("a consistent pool");
     let stats = files.supply().pool().stats();
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
@@ -163,11 +158,11 @@ impl pagewell_io::Backend for SharedBackend {
     }
 }
 
-fn writable_on(files: &Arc<Files<Scheme>>, backend: impl pagewell_io::Backend) -> Opened<Scheme> {
+fn writable_on(files: &Arc<Files>, backend: impl pagewell_io::Backend) -> Opened {
     open_for(files, backend, Access::Write(WriteOptions::default()))
 }
 
-fn cold(files: &Arc<Files<Scheme>>, len: usize) -> (Opened<Scheme>, Arc<MemoryBackend>) {
+fn cold(files: &Arc<Files>, len: usize) -> (Opened, Arc<MemoryBackend>) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; len]));
     (writable_on(files, seen(&backend)), backend)
 }
@@ -183,13 +178,13 @@ fn seen(backend: &Arc<MemoryBackend>) -> FaultBackend<Arc<MemoryBackend>> {
     })
 }
 
-fn writable(files: &Arc<Files<Scheme>>) -> (Opened<Scheme>, Arc<MemoryBackend>) {
+fn writable(files: &Arc<Files>) -> (Opened, Arc<MemoryBackend>) {
     let (mapping, backend) = cold(files, FRAME_BYTES);
     warm(&mapping, 0);
     (mapping, backend)
 }
 
-fn write(mapping: &Mapping<Scheme>, page: u64, byte: u8) {
+fn write(mapping: &Mapping, page: u64, byte: u8) {
     let n = Writer(mapping)
         .write_bytes(&[byte; FRAME_BYTES], page * FRAME_BYTES as u64, 0)
         .expect("a writable page");
@@ -218,19 +213,19 @@ fn stored(backend: &MemoryBackend) -> Vec<u8> {
     copy
 }
 
-fn sync(mapping: &Mapping<Scheme>) {
+fn sync(mapping: &Mapping) {
     Flusher(mapping)
         .sync(What::Data)
         .expect("a healthy storage");
 }
 
-fn is_dirty(mapping: &Mapping<Scheme>) -> bool {
+fn is_dirty(mapping: &Mapping) -> bool {
     let writes = mapping.writes_if_any().expect("a file that is written to");
     writes.any_dirty(0..1).is_some()
 }
 
 /// Asserts that after a sync all pages can be evicted, and that then every frame is free.
-fn assert_clean_and_at_rest(files: &Files<Scheme>, mapping: Opened<Scheme>) {
+fn assert_clean_and_at_rest(files: &Files, mapping: Opened) {
     sync(&mapping);
     assert!(!is_dirty(&mapping));
     assert_eq!(

@@ -1,13 +1,11 @@
 use std::ops::Range;
 
-use pagewell_frame::refcount::RefScheme;
-
 use crate::api::file::File;
 use crate::base::error::{Error, Op};
 use crate::read::ahead::Advice;
 use crate::read::prefetch::Prefetcher;
 
-impl<S: RefScheme> File<S> {
+impl File {
     /// Starts concurrent reads of the pages in `ranges` (of bytes) that are not cached, without
     /// waiting for them. Returns the number of pages whose read was started.
     ///

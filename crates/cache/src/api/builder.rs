@@ -1,7 +1,5 @@
-use std::marker::PhantomData;
 use std::time::Duration;
 
-use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{
     FRAME_BYTES, FrameMeta, FramePool, HugePages, MAX_FRAMES, Nodes, PoolConfig, PoolError,
 };
@@ -21,14 +19,12 @@ use crate::supply::policy::queues::Queues;
 /// Minimum number of frames. In a smaller cache, a few threads could hold all frames at once.
 const MIN_FRAMES: u64 = 16;
 
-/// Returns the memory for one frame: its bytes, its metadata, and the state of the eviction policy.
-const fn frame_cost<S: RefScheme>() -> u64 {
-    (FRAME_BYTES + size_of::<FrameMeta<S>>() + Queues::FRAME_COST) as u64
-}
+/// Memory for one frame, in bytes: its bytes, its metadata, and the state of the eviction policy.
+const FRAME_COST: u64 = (FRAME_BYTES + size_of::<FrameMeta>() + Queues::FRAME_COST) as u64;
 
 /// Settings of a cache.
 #[derive(Clone, Debug)]
-pub struct Builder<S: RefScheme = Scheme> {
+pub struct Builder {
     capacity: u64,
     page_size: usize,
     huge_pages: HugePages,
@@ -40,7 +36,6 @@ pub struct Builder<S: RefScheme = Scheme> {
     engine: Settings,
     #[cfg(feature = "simulated")]
     given: Option<std::sync::Arc<dyn pagewell_io::engine::Engine>>,
-    scheme: PhantomData<fn() -> S>,
 }
 
 impl Default for Builder {
@@ -57,12 +52,11 @@ impl Default for Builder {
             engine: Settings::default(),
             #[cfg(feature = "simulated")]
             given: None,
-            scheme: PhantomData,
         }
     }
 }
 
-impl<S: RefScheme> Builder<S> {
+impl Builder {
     /// Sets the memory that the cache may use, in bytes: pages, index and metadata together, not
     /// counting a few hundred bytes for each handle and the stacks of the threads. Default: 64 MiB.
     /// Minimum: 16 frames (65 KiB). Maximum: the memory of the machine, or the limit of the
@@ -163,26 +157,6 @@ impl<S: RefScheme> Builder<S> {
         self
     }
 
-    /// Sets the reference counting scheme, to compare the default, [`Scheme`], with another one.
-    #[cfg(feature = "baselines")]
-    #[must_use]
-    pub fn ref_scheme<T: RefScheme>(self) -> Builder<T> {
-        Builder {
-            capacity: self.capacity,
-            page_size: self.page_size,
-            huge_pages: self.huge_pages,
-            nodes: self.nodes,
-            dirty_limit: self.dirty_limit,
-            max_dirty_age: self.max_dirty_age,
-            stall_timeout: self.stall_timeout,
-            close_timeout: self.close_timeout,
-            engine: self.engine,
-            #[cfg(feature = "simulated")]
-            given: self.given,
-            scheme: PhantomData,
-        }
-    }
-
     /// Creates the cache. Its address space is reserved now, and memory is used as pages are read.
     ///
     /// # Errors
@@ -192,16 +166,16 @@ impl<S: RefScheme> Builder<S> {
     /// [`OutOfMemory`](ErrorKind::OutOfMemory) if the system refuses memory,
     /// [`Unavailable`](ErrorKind::Unavailable) if it refuses an [engine](Self::engine) without
     /// fallback.
-    pub fn build(self) -> Result<Cache<S>, Error> {
+    pub fn build(self) -> Result<Cache, Error> {
         let invalid =
             |detail: String| Error::new(ErrorKind::InvalidConfig, Op::Build).with_detail(detail);
         let page_size = PageSize::checked(self.page_size, Op::Build)?;
-        let nr_frames = self.capacity / frame_cost::<S>();
+        let nr_frames = self.capacity / FRAME_COST;
         if nr_frames < MIN_FRAMES {
             return Err(invalid(format!(
                 "a capacity of {} bytes; must be at least {}",
                 self.capacity,
-                MIN_FRAMES * frame_cost::<S>()
+                MIN_FRAMES * FRAME_COST
             )));
         }
         // If the limit is unknown, only `MAX_FRAMES` bounds the capacity.
@@ -211,7 +185,7 @@ impl<S: RefScheme> Builder<S> {
                 "a capacity of {} bytes; must be at most {}, the memory of the machine or the \
                  limit of the process's control group",
                 self.capacity,
-                memory.min(MAX_FRAMES as u64 * frame_cost::<S>())
+                memory.min(MAX_FRAMES as u64 * FRAME_COST)
             )));
         }
         let limits = self.limits(nr_frames as usize).map_err(invalid)?;
@@ -248,7 +222,7 @@ impl<S: RefScheme> Builder<S> {
     }
 }
 
-impl<S: RefScheme> Builder<S> {
+impl Builder {
     fn limits(&self, nr_frames: usize) -> Result<Limits, String> {
         let of_cache = Limits::of_cache(nr_frames);
         let most = (nr_frames - nr_frames / 4) as u64;

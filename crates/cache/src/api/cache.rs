@@ -41,8 +41,8 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 ///   SIGXFSZ, as for `write(2)`; threads of the cache have it blocked.
 /// - Stack: the creation of a cache needs 32 KiB, an open or a close of a file 16 KiB, any other
 ///   call 12 KiB (80 KiB without optimization), plus that of the program's callbacks and backends.
-pub struct Cache<S: RefScheme = Scheme> {
-    pub(super) files: Arc<Files<S>>,
+pub struct Cache {
+    pub(super) files: Arc<Files>,
     pub(super) page_size: PageSize,
 }
 
@@ -76,17 +76,17 @@ pub struct Info {
     pub engine_limits: Limits,
 }
 
-impl<S: RefScheme> Cache<S> {
-    pub(super) fn new(files: Arc<Files<S>>, page_size: PageSize) -> Self {
+impl Cache {
+    pub(super) fn new(files: Arc<Files>, page_size: PageSize) -> Self {
         Self { files, page_size }
     }
 
-    pub(crate) fn files(&self) -> &Arc<Files<S>> {
+    pub(crate) fn files(&self) -> &Arc<Files> {
         &self.files
     }
 
     /// Returns the frames of this cache, for users that share them.
-    pub fn frames(&self) -> CacheFrames<S> {
+    pub fn frames(&self) -> CacheFrames {
         CacheFrames::new(Arc::clone(&self.files))
     }
 
@@ -149,7 +149,7 @@ impl<S: RefScheme> Cache<S> {
     }
 }
 
-impl<S: RefScheme> Clone for Cache<S> {
+impl Clone for Cache {
     fn clone(&self) -> Self {
         Self {
             files: Arc::clone(&self.files),
@@ -158,10 +158,10 @@ impl<S: RefScheme> Clone for Cache<S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for Cache<S> {
+impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cache")
-            .field("scheme", &S::NAME)
+            .field("scheme", &Scheme::NAME)
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }

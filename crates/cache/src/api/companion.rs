@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::lock;
 
 use crate::api::cache::Cache;
@@ -14,9 +13,9 @@ use crate::spaces::frames::CacheFrames;
 ///
 /// `make` is called with the companion's lock held. It must use no part of the cache except the
 /// frames; a nested call of this function would deadlock.
-pub fn companion_or_else<S: RefScheme, T: Send + Sync + 'static>(
-    cache: &Cache<S>,
-    make: impl FnOnce(CacheFrames<S>) -> Arc<T>,
+pub fn companion_or_else<T: Send + Sync + 'static>(
+    cache: &Cache,
+    make: impl FnOnce(CacheFrames) -> Arc<T>,
 ) -> Option<Arc<T>> {
     let mut companion = lock(&cache.files().companion);
     match companion.upgrade() {

@@ -7,7 +7,6 @@ use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
-use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_io::Transfers;
 use pagewell_io::identity::{self, Comparison};
 use pagewell_sync::Arc;
@@ -50,9 +49,9 @@ use crate::writeback::flush::Flusher;
 // Hits load fields that are not written while the handle is shared. They share no cache line with
 // fields that misses write, or with the counts of an `Arc` in front of the handle.
 #[repr(C)]
-pub struct File<S: RefScheme = Scheme> {
+pub struct File {
     _counts: Gap,
-    pub(super) mapping: Opened<S>,
+    pub(super) mapping: Opened,
     access: Handle,
     is_closed: bool,
     _hits: Gap,
@@ -82,9 +81,9 @@ pub struct FileStats {
     pub oldest_lsn: Option<u64>,
 }
 
-impl<S: RefScheme> File<S> {
+impl File {
     /// Creates a handle. The caller has counted it.
-    pub(crate) fn new(mapping: Opened<S>, access: Handle) -> Self {
+    pub(crate) fn new(mapping: Opened, access: Handle) -> Self {
         let sequence = Sequence::new(mapping.page_size(), mapping.pool().nr_frames());
         let seen = mapping.writes_if_any().map(|writes| writes.errors.seen());
         Self {
@@ -116,7 +115,7 @@ impl<S: RefScheme> File<S> {
         self.mapping.check_no_hook(writes, op)
     }
 
-    pub(crate) fn mapping(&self) -> &Arc<Mapping<S>> {
+    pub(crate) fn mapping(&self) -> &Arc<Mapping> {
         self.mapping.mapping()
     }
 
@@ -124,7 +123,7 @@ impl<S: RefScheme> File<S> {
         &self.sequence
     }
 
-    pub(super) fn guide(&self) -> OfHandle<'_, S> {
+    pub(super) fn guide(&self) -> OfHandle<'_> {
         OfHandle::new(self.mapping(), &self.sequence)
     }
 
@@ -267,7 +266,7 @@ impl<S: RefScheme> File<S> {
     }
 
     /// Returns a handle for a user that maps the file's pages, with the access rights of this one.
-    pub fn mapped(&self) -> MappedFile<S> {
+    pub fn mapped(&self) -> MappedFile {
         MappedFile::new(self.mapping.clone(), self.access)
     }
 
@@ -329,7 +328,7 @@ impl<S: RefScheme> File<S> {
     }
 }
 
-impl<S: RefScheme> Drop for File<S> {
+impl Drop for File {
     /// Makes everything durable if this is the last handle, before the strong reference is dropped.
     fn drop(&mut self) {
         if !self.is_closed {
@@ -338,7 +337,7 @@ impl<S: RefScheme> Drop for File<S> {
     }
 }
 
-impl<S: RefScheme> Clone for File<S> {
+impl Clone for File {
     fn clone(&self) -> Self {
         let mapping = self.mapping.clone();
         mapping.add_handle(self.access);
@@ -346,7 +345,7 @@ impl<S: RefScheme> Clone for File<S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for File<S> {
+impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("File")
             .field("path", &self.path())

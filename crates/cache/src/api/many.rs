@@ -1,7 +1,5 @@
 //! Reads and views at many places of a file in one call.
 
-use pagewell_frame::refcount::RefScheme;
-
 use crate::api::file::File;
 use crate::base::error::{Error, Op};
 use crate::read::look::Torn;
@@ -13,7 +11,7 @@ use crate::read::view::View;
 /// Maximum number of missed requests whose missing pages are read together.
 const MAX_OTHERS: usize = 512;
 
-impl<S: RefScheme> File<S> {
+impl File {
     /// Performs many reads, each as [`read_at`](Self::read_at) does, in any order, with a
     /// [`result`](ReadRequest::result) for each. Sixteen hits at a time overlap their memory
     /// accesses, which is faster at random places of a large cache than one by one, but slower if

@@ -4,7 +4,6 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_io::{
     Backend, Buffered, Direct, FileBackend, FileLock, LockWait, Transfers, UnlockedFile, identity,
 };
@@ -23,8 +22,8 @@ use crate::mapping::record::How;
 use crate::mapping::refresh::refresh;
 use crate::write::growth::Grower;
 
-enum Candidate<S: RefScheme> {
-    Open(Opened<S>),
+enum Candidate {
+    Open(Opened),
     Unlocked(Box<UnlockedFile>),
 }
 
@@ -38,7 +37,7 @@ fn is_met(asked: Direct, transfers: Transfers) -> bool {
     }
 }
 
-impl<S: RefScheme> Cache<S> {
+impl Cache {
     /// Opens the file at `path` for reading, with the cache's page size.
     ///
     /// If the file is already open, under whatever name, the new handle shares its pages and page
@@ -52,7 +51,7 @@ impl<S: RefScheme> Cache<S> {
     /// system, [`AmbiguousFile`](ErrorKind::AmbiguousFile) if another open file has the same device
     /// and inode number, [`FileTooLarge`](ErrorKind::FileTooLarge) beyond
     /// [`MAX_FILE_BYTES`](crate::MAX_FILE_BYTES).
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<File<S>, Error> {
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<File, Error> {
         self.open_with(path, &OpenOptions::new())
     }
 
@@ -69,11 +68,7 @@ impl<S: RefScheme> Cache<S> {
     ///   that is set differs from that of the open file.
     /// - [`Busy`](ErrorKind::Busy), for writing, if another process, cache or exclusive handle
     ///   writes, or this cache has the file open for reading only.
-    pub fn open_with(
-        &self,
-        path: impl AsRef<Path>,
-        options: &OpenOptions,
-    ) -> Result<File<S>, Error> {
+    pub fn open_with(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<File, Error> {
         let path = path.as_ref();
         self.check_open(path, options)?;
         let failed = |error| Error::of_open(error, path);
@@ -134,7 +129,7 @@ impl<S: RefScheme> Cache<S> {
         file: std::fs::File,
         name: impl Into<PathBuf>,
         options: &OpenOptions,
-    ) -> Result<File<S>, Error> {
+    ) -> Result<File, Error> {
         let name = name.into();
         self.check_open(&name, options)?;
         let failed = |error| Error::of_open(error, &name);
@@ -175,8 +170,8 @@ impl<S: RefScheme> Cache<S> {
         &self,
         path: &Path,
         options: &OpenOptions,
-        mut next: impl FnMut() -> Result<Candidate<S>, Error>,
-    ) -> Result<File<S>, Error> {
+        mut next: impl FnMut() -> Result<Candidate, Error>,
+    ) -> Result<File, Error> {
         let failed = |error| Error::of_open(error, path);
         let mut wait = LockWait::new(options.file.file_lock());
         let (mut kept, mut nr_tries) = (None, 0);
@@ -252,7 +247,7 @@ impl<S: RefScheme> Cache<S> {
         &self,
         backend: impl Backend,
         path: impl Into<PathBuf>,
-    ) -> Result<File<S>, Error> {
+    ) -> Result<File, Error> {
         self.open_backend_with(backend, path, &OpenOptions::new())
     }
 
@@ -268,7 +263,7 @@ impl<S: RefScheme> Cache<S> {
         backend: impl Backend,
         path: impl Into<PathBuf>,
         options: &OpenOptions,
-    ) -> Result<File<S>, Error> {
+    ) -> Result<File, Error> {
         let path = path.into();
         self.files
             .shared
@@ -290,7 +285,7 @@ impl<S: RefScheme> Cache<S> {
         path: &Path,
         options: &OpenOptions,
         truncates: bool,
-    ) -> Result<(Opened<S>, Origin), Error> {
+    ) -> Result<(Opened, Origin), Error> {
         let page_size = self.page_size_of(options, path)?;
         let access = match &options.write {
             None => Access::Read,
@@ -309,11 +304,11 @@ impl<S: RefScheme> Cache<S> {
     /// leaves the file unchanged, and after an error no handle exists whose drop would write.
     fn handle(
         &self,
-        (mapping, origin): (Opened<S>, Origin),
+        (mapping, origin): (Opened, Origin),
         path: &Path,
         options: &OpenOptions,
         truncates: bool,
-    ) -> Result<File<S>, Error> {
+    ) -> Result<File, Error> {
         let admitted = self.admit(&mapping, path, options)?;
         match origin {
             _ if truncates => Grower(&*mapping)
@@ -336,7 +331,7 @@ impl<S: RefScheme> Cache<S> {
     }
 
     /// Returns the mapping of the file at `path` if it is open and its identity is proven.
-    fn open_already(&self, path: &Path) -> Result<Option<Opened<S>>, Error> {
+    fn open_already(&self, path: &Path) -> Result<Option<Opened>, Error> {
         let Ok(id) = identity::id_at(path) else {
             return Ok(None);
         };
@@ -355,10 +350,10 @@ impl<S: RefScheme> Cache<S> {
 
     fn open_again(
         &self,
-        mapping: Opened<S>,
+        mapping: Opened,
         path: &Path,
         options: &OpenOptions,
-    ) -> Result<File<S>, Error> {
+    ) -> Result<File, Error> {
         if options.file.requires_new() {
             let exists = std::io::ErrorKind::AlreadyExists.into();
             return Err(Error::of_open(exists, path));
@@ -369,10 +364,10 @@ impl<S: RefScheme> Cache<S> {
 
     fn admit<'m>(
         &self,
-        mapping: &'m Opened<S>,
+        mapping: &'m Opened,
         path: &Path,
         options: &OpenOptions,
-    ) -> Result<Admitted<'m, S>, Error> {
+    ) -> Result<Admitted<'m>, Error> {
         let mismatch = |kind, detail: String| {
             Err(Error::new(kind, Op::Open)
                 .with_path(path)

@@ -13,8 +13,6 @@
 
 use std::fmt;
 
-use pagewell_frame::refcount::{RefScheme, Scheme};
-
 use crate::api::cache::Cache;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::dirty::hook::InHook;
@@ -23,12 +21,12 @@ use crate::files::serve::close_left;
 
 /// Guard that keeps the threads of a cache from background work. Returned by [`Cache::quiesce`].
 #[must_use = "the drop restarts the threads of the cache"]
-pub struct Quiet<'c, S: RefScheme = Scheme> {
-    cache: &'c Cache<S>,
+pub struct Quiet<'c> {
+    cache: &'c Cache,
     held: Option<Held<'c>>,
 }
 
-impl<S: RefScheme> Cache<S> {
+impl Cache {
     /// Waits, without a limit, until the flushers of the cache have finished their current calls,
     /// and stops them until the guard is dropped. Closes the files that were left to them.
     ///
@@ -47,7 +45,7 @@ impl<S: RefScheme> Cache<S> {
     /// - [`Deadlock`](ErrorKind::Deadlock) if this thread is in a callback or a page codec, has
     ///   another guard, or is in a call of a [`Backend`](pagewell_io::Backend) by the cache.
     /// - [`Forked`](ErrorKind::Forked).
-    pub fn quiesce(&self) -> Result<Quiet<'_, S>, Error> {
+    pub fn quiesce(&self) -> Result<Quiet<'_>, Error> {
         let files = self.files();
         files.shared.home.check(Op::Quiesce)?;
         if InHook::is_so() || files.flushers.are_held_here() {
@@ -64,7 +62,7 @@ impl<S: RefScheme> Cache<S> {
     }
 }
 
-impl<S: RefScheme> Drop for Quiet<'_, S> {
+impl Drop for Quiet<'_> {
     fn drop(&mut self) {
         if !self.cache.files().shared.home.is_here() {
             // In a fork, another thread of the parent may have held the locks.
@@ -73,7 +71,7 @@ impl<S: RefScheme> Drop for Quiet<'_, S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for Quiet<'_, S> {
+impl fmt::Debug for Quiet<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Quiet").field(self.cache).finish()
     }

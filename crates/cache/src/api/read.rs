@@ -1,7 +1,5 @@
 //! Reads, views, tokens and pins of a file.
 
-use pagewell_frame::refcount::RefScheme;
-
 use crate::api::file::File;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::index::token::{Token, TokenState};
@@ -11,7 +9,7 @@ use crate::read::reader::{FastRead, Guide as _, ReadPath, Reader};
 use crate::read::view::View;
 use crate::read::viewer::Viewer;
 
-impl<S: RefScheme> File<S> {
+impl File {
     /// Reads from byte `offset` on into `buf`. Returns the number of bytes read: the length of
     /// `buf`, or less if the file ends earlier (0 at or past the end). The rest of `buf` may have
     /// been set to zero.
@@ -234,7 +232,7 @@ impl<S: RefScheme> File<S> {
     /// file, [`TooManyPins`](crate::ErrorKind::TooManyPins) after 2^30 pins, and the errors of
     /// [`read_at`](Self::read_at).
     #[inline]
-    pub fn pin(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
+    pub fn pin(&self, page: u64) -> Result<PageGuard<'_>, Error> {
         match PageGuard::announced(&self.mapping, page) {
             Some(guard) => Ok(guard),
             None => self.pin_by_count(page),
@@ -245,13 +243,13 @@ impl<S: RefScheme> File<S> {
     /// nothing about the page, the caller calls `pin`. Acquires no lock, and waits for nothing.
     #[inline(always)]
     #[must_use]
-    pub fn try_pin(&self, page: u64) -> Option<PageGuard<'_, S>> {
+    pub fn try_pin(&self, page: u64) -> Option<PageGuard<'_>> {
         PageGuard::announced(&self.mapping, page)
     }
 
     /// Pins by a counted reference, after an attempt to pin by a hazard slot has failed.
     #[inline(never)]
-    fn pin_by_count(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
+    fn pin_by_count(&self, page: u64) -> Result<PageGuard<'_>, Error> {
         PageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
@@ -261,7 +259,7 @@ impl<S: RefScheme> File<S> {
     ///
     /// See [`pin`](Self::pin).
     #[cfg(feature = "baselines")]
-    pub fn pin_counted(&self, page: u64) -> Result<PageGuard<'_, S>, Error> {
+    pub fn pin_counted(&self, page: u64) -> Result<PageGuard<'_>, Error> {
         PageGuard::counted(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
@@ -272,7 +270,7 @@ impl<S: RefScheme> File<S> {
     ///
     /// See [`pin`](Self::pin).
     #[inline]
-    pub fn pin_owned(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
+    pub fn pin_owned(&self, page: u64) -> Result<OwnedPageGuard, Error> {
         match OwnedPageGuard::announced(&self.mapping, page) {
             Some(guard) => Ok(guard),
             None => self.pin_owned_by_count(page),
@@ -280,7 +278,7 @@ impl<S: RefScheme> File<S> {
     }
 
     #[inline(never)]
-    fn pin_owned_by_count(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
+    fn pin_owned_by_count(&self, page: u64) -> Result<OwnedPageGuard, Error> {
         OwnedPageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 
@@ -290,7 +288,7 @@ impl<S: RefScheme> File<S> {
     ///
     /// See [`pin`](Self::pin).
     #[cfg(feature = "baselines")]
-    pub fn pin_owned_counted(&self, page: u64) -> Result<OwnedPageGuard<S>, Error> {
+    pub fn pin_owned_counted(&self, page: u64) -> Result<OwnedPageGuard, Error> {
         OwnedPageGuard::counted(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 }

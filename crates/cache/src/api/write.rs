@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use pagewell_frame::refcount::RefScheme;
-
 use crate::api::file::File;
 use crate::base::error::{Error, Op};
 use crate::dirty::commits::Sync;
@@ -14,7 +12,7 @@ use crate::write::pin_mut::PageGuardMut;
 use crate::writeback::discard::discard;
 use crate::writeback::flush::Flusher;
 
-impl<S: RefScheme> File<S> {
+impl File {
     /// Writes `buf` from byte `offset` on. Returns the number of bytes written: all of them, unless
     /// a page after the first fails. A write of the rest then tries that page again.
     ///
@@ -115,7 +113,7 @@ impl<S: RefScheme> File<S> {
     /// [`Deadlock`](crate::ErrorKind::Deadlock) if this thread already has such a guard of the
     /// page, [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Throttled`](crate::ErrorKind::Throttled)
     /// as in [`write_at`](Self::write_at), and those of [`pin`](Self::pin).
-    pub fn pin_mut(&self, page: u64) -> Result<PageGuardMut<'_, S>, Error> {
+    pub fn pin_mut(&self, page: u64) -> Result<PageGuardMut<'_>, Error> {
         self.writes(Op::Pin)?;
         self.tells(PageGuardMut::new(&self.mapping, page, IfLocked::Wait))
     }
@@ -128,7 +126,7 @@ impl<S: RefScheme> File<S> {
     ///
     /// [`Locked`](crate::ErrorKind::Locked) if any thread has the page pinned for writing, and
     /// those of [`pin_mut`](Self::pin_mut) except `Deadlock`.
-    pub fn try_pin_mut(&self, page: u64) -> Result<PageGuardMut<'_, S>, Error> {
+    pub fn try_pin_mut(&self, page: u64) -> Result<PageGuardMut<'_>, Error> {
         self.writes(Op::Pin)?;
         self.tells(PageGuardMut::new(&self.mapping, page, IfLocked::Fail))
     }

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FrameMeta, UniqueFrame};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
@@ -95,12 +94,12 @@ impl<'b> Edit<Made<'b>> {
 
 impl<C: Change> Edit<C> {
     #[inline(always)]
-    pub(crate) fn bytes_of<'f, S: RefScheme>(self, frame: &'f UniqueFrame<'_, S>) -> RacyBytes<'f> {
+    pub(crate) fn bytes_of<'f>(self, frame: &'f UniqueFrame<'_>) -> RacyBytes<'f> {
         frame.bytes().slice(self.off, self.change.len())
     }
 
     #[inline(always)]
-    pub(crate) fn apply<S: RefScheme>(self, frame: &UniqueFrame<'_, S>) {
+    pub(crate) fn apply(self, frame: &UniqueFrame<'_>) {
         self.change.apply(self.bytes_of(frame));
     }
 
@@ -114,7 +113,7 @@ impl<C: Change> Edit<C> {
         if C::REPLACES { self.range() } else { 0..0 }
     }
 
-    pub(crate) fn lsn_after<S: RefScheme>(self, record: &FrameMeta<S>) -> u64 {
+    pub(crate) fn lsn_after(self, record: &FrameMeta) -> u64 {
         let [_, lsn] = record.private();
         lsn.max(self.lsn)
     }

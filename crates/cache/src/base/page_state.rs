@@ -19,7 +19,6 @@
 //! the page.
 
 use pagewell_frame::FrameMeta;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 const DIRTY: u64 = 1 << 0;
@@ -36,20 +35,20 @@ impl PageState {
 
     #[inline(always)]
     #[allow(unsafe_code)] // The requirement of `FrameMeta::state`.
-    pub(crate) fn word<S: RefScheme>(record: &FrameMeta<S>) -> &AtomicU64 {
+    pub(crate) fn word(record: &FrameMeta) -> &AtomicU64 {
         // SAFETY: (W) only `store` stores to the word. Each caller of `store` has claimed the slot
         // that names the frame, so the frame holds that slot's page until the store is done.
         unsafe { record.state() }
     }
 
     /// Loads the state of the page in a frame: a hint, unless the caller has claimed its slot.
-    pub(crate) fn of<S: RefScheme>(record: &FrameMeta<S>) -> Self {
+    pub(crate) fn of(record: &FrameMeta) -> Self {
         // ORDERING: Relaxed; claims of one slot are ordered by the slot's word.
         Self(Self::word(record).load(Ordering::Relaxed))
     }
 
     /// Stores the state. The caller has claimed the slot.
-    pub(crate) fn store<S: RefScheme>(self, record: &FrameMeta<S>) {
+    pub(crate) fn store(self, record: &FrameMeta) {
         // ORDERING: Relaxed; as in `of`.
         Self::word(record).store(self.0, Ordering::Relaxed);
     }

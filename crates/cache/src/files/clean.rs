@@ -18,7 +18,6 @@ use std::collections::HashSet;
 #[cfg(not(loom))]
 use std::time::Duration;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, FramePool, Order, Place, TryGetFrame};
 #[cfg(not(loom))]
 use pagewell_sync::time::Instant;
@@ -47,10 +46,10 @@ const FOR_OLD_CALLS: Duration = Duration::from_millis(200);
 const FOR_MORE: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cleaner<'f, S: RefScheme>(pub(crate) &'f Files<S>);
+pub(crate) struct Cleaner<'f>(pub(crate) &'f Files);
 
-impl<S: RefScheme> Cleaner<'_, S> {
-    fn pool(&self) -> &FramePool<S> {
+impl Cleaner<'_> {
+    fn pool(&self) -> &FramePool {
         self.0.supply().pool()
     }
 
@@ -73,12 +72,12 @@ impl<S: RefScheme> Cleaner<'_, S> {
     }
 
     #[cfg(loom)]
-    fn throttle_background(self, mapping: &Mapping<S>) -> Result<(), Error> {
+    fn throttle_background(self, mapping: &Mapping) -> Result<(), Error> {
         self.clean_here(mapping)
     }
 
     #[cfg(not(loom))]
-    fn throttle_background(self, mapping: &Mapping<S>) -> Result<(), Error> {
+    fn throttle_background(self, mapping: &Mapping) -> Result<(), Error> {
         let pressure = &self.0.shared.pressure;
         let writes = mapping.writes(Op::Write)?;
         let patience = Patience {
@@ -117,7 +116,7 @@ impl<S: RefScheme> Cleaner<'_, S> {
         }
     }
 
-    fn clean_here(self, mapping: &Mapping<S>) -> Result<(), Error> {
+    fn clean_here(self, mapping: &Mapping) -> Result<(), Error> {
         let pressure = &self.0.shared.pressure;
         let writes = mapping.writes(Op::Write)?;
         let cleaned = Flusher(mapping).sync_unless(Sync::Data, || !pressure.is_over(&writes.share));
@@ -297,13 +296,13 @@ impl<S: RefScheme> Cleaner<'_, S> {
     }
 }
 
-pub(crate) fn is_background<S: RefScheme>(mapping: &Mapping<S>) -> bool {
+pub(crate) fn is_background(mapping: &Mapping) -> bool {
     mapping
         .writes_if_any()
         .is_some_and(|writes| writes.mode == Writeback::Background)
 }
 
-fn throttled<S: RefScheme>(mapping: &Mapping<S>, why: impl Into<String>) -> Error {
+fn throttled(mapping: &Mapping, why: impl Into<String>) -> Error {
     mapping
         .error(ErrorKind::Throttled, Op::Write)
         .with_detail(why)
@@ -322,7 +321,7 @@ pub(super) fn obstacle_of(error: &Error) -> Obstacle {
 }
 
 #[cfg(not(loom))]
-fn error_of_obstacle<S: RefScheme>(obstacle: Obstacle, mapping: &Mapping<S>) -> Error {
+fn error_of_obstacle(obstacle: Obstacle, mapping: &Mapping) -> Error {
     let error = throttled(mapping, obstacle.text);
     let error = match obstacle.noted {
         Some(cause) => error.noted(cause),
@@ -336,7 +335,7 @@ fn error_of_obstacle<S: RefScheme>(obstacle: Obstacle, mapping: &Mapping<S>) -> 
 
 /// Returns `None` if the file was cleaned or the thread must wait.
 #[cfg(not(loom))]
-fn error_of<S: RefScheme>(finding: Finding, mapping: &Mapping<S>) -> Option<Error> {
+fn error_of(finding: Finding, mapping: &Mapping) -> Option<Error> {
     let why = match finding {
         Finding::Cleaned | Finding::Wait(_) => return None,
         Finding::Failed(obstacle) => return Some(error_of_obstacle(obstacle, mapping)),

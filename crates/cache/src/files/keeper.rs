@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
 use pagewell_io::FileId;
 use pagewell_sync::lock;
@@ -19,7 +18,7 @@ use crate::mapping::keeper::Keeper;
 use crate::supply::leaves::Leaves;
 use crate::supply::owners::LeafOwners;
 
-impl<S: RefScheme> Keeper for Files<S> {
+impl Keeper for Files {
     fn engines(&self) -> &Arc<Engines> {
         &self.engines
     }
@@ -50,13 +49,8 @@ impl<S: RefScheme> Keeper for Files<S> {
     }
 }
 
-impl<S: RefScheme> LeafOwners<S> for Files<S> {
-    fn take_leaf<'s>(
-        &self,
-        number: u64,
-        leaf: usize,
-        held: Leaf<'s, S>,
-    ) -> Option<UniqueFrame<'s, S>> {
+impl LeafOwners for Files {
+    fn take_leaf<'s>(&self, number: u64, leaf: usize, held: Leaf<'s>) -> Option<UniqueFrame<'s>> {
         let mapping = visit(self, number)?;
         Leaves(self.supply()).take(mapping.index(), leaf, held).ok()
     }

@@ -53,7 +53,6 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
 #[cfg(not(loom))]
 use pagewell_io::engine::Target;
 use pagewell_io::{Backend, FileId};
@@ -78,18 +77,18 @@ use crate::mapping::users::Users;
 use crate::writeback::flush::Flusher;
 
 #[derive(Debug)]
-pub(crate) struct Opened<S: RefScheme> {
-    mapping: pagewell_sync::Arc<Mapping<S>>,
+pub(crate) struct Opened {
+    mapping: pagewell_sync::Arc<Mapping>,
 }
 
-impl<S: RefScheme> Opened<S> {
-    pub(super) fn new(share: Share<S>) -> Self {
+impl Opened {
+    pub(super) fn new(share: Share) -> Self {
         Self {
             mapping: share.into_mapping(),
         }
     }
 
-    pub(crate) fn of_open(files: &Files<S>, id: FileId) -> Option<Self> {
+    pub(crate) fn of_open(files: &Files, id: FileId) -> Option<Self> {
         files.registry.open(id).map(Self::new)
     }
 
@@ -97,7 +96,7 @@ impl<S: RefScheme> Opened<S> {
     /// whether it was already open. If so, drops `backend` and ignores page size and `how`. May
     /// evict pages. Fails as [`Mapping::new`], [`Target::new`] and [`same::check`] do.
     pub(crate) fn of_backend(
-        files: &Arc<Files<S>>,
+        files: &Arc<Files>,
         backend: Arc<dyn Backend>,
         path: PathBuf,
         page_size: PageSize,
@@ -107,7 +106,7 @@ impl<S: RefScheme> Opened<S> {
         #[cfg(not(loom))]
         let (given, called) = (Arc::clone(&backend), path.clone());
         let (share, origin) = files.registry.open_or_make(id, |number| {
-            let keeper: Arc<dyn Keeper> = Arc::<Files<S>>::clone(files);
+            let keeper: Arc<dyn Keeper> = Arc::<Files>::clone(files);
             let shared = pagewell_sync::Arc::clone(&files.shared);
             let known_by = (id, number);
             Mapping::new((shared, keeper), backend, path, page_size, known_by, how)
@@ -133,7 +132,7 @@ impl<S: RefScheme> Opened<S> {
         }
     }
 
-    pub(crate) fn begin_to_open(files: &Files<S>, id: FileId) -> Opening<'_, S> {
+    pub(crate) fn begin_to_open(files: &Files, id: FileId) -> Opening<'_> {
         match files.registry.begin_to_open(id) {
             Begin::Already(share) => Opening::Already(Self::new(share)),
             Begin::Begun(begun) => Opening::Begun(begun),
@@ -141,7 +140,7 @@ impl<S: RefScheme> Opened<S> {
     }
 
     /// Returns the mapping, for a caller that keeps it without a strong reference.
-    pub(crate) fn mapping(&self) -> &pagewell_sync::Arc<Mapping<S>> {
+    pub(crate) fn mapping(&self) -> &pagewell_sync::Arc<Mapping> {
         &self.mapping
     }
 
@@ -230,22 +229,22 @@ impl<S: RefScheme> Opened<S> {
     }
 }
 
-impl<S: RefScheme> Deref for Opened<S> {
-    type Target = Mapping<S>;
+impl Deref for Opened {
+    type Target = Mapping;
 
     #[inline(always)]
-    fn deref(&self) -> &Mapping<S> {
+    fn deref(&self) -> &Mapping {
         &self.mapping
     }
 }
 
-impl<S: RefScheme> Clone for Opened<S> {
+impl Clone for Opened {
     fn clone(&self) -> Self {
         Self::new(Share::count(pagewell_sync::Arc::clone(&self.mapping)))
     }
 }
 
-impl<S: RefScheme> Drop for Opened<S> {
+impl Drop for Opened {
     /// Steps 1 and 2 of the protocol. The drop of the field is step 3.
     fn drop(&mut self) {
         let mapping = &*self.mapping;
@@ -276,13 +275,13 @@ impl<S: RefScheme> Drop for Opened<S> {
 /// this value, or of the handle.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Admitted<'m, S: RefScheme> {
-    mapping: &'m Mapping<S>,
+pub(crate) struct Admitted<'m> {
+    mapping: &'m Mapping,
     access: Handle,
 }
 
-impl<'m, S: RefScheme> Admitted<'m, S> {
-    pub(crate) fn for_reading(mapping: &'m Mapping<S>) -> Self {
+impl<'m> Admitted<'m> {
+    pub(crate) fn for_reading(mapping: &'m Mapping) -> Self {
         Self {
             mapping,
             access: Handle::Read,
@@ -292,7 +291,7 @@ impl<'m, S: RefScheme> Admitted<'m, S> {
     /// Returns `None` if the handle is excluded, or would exclude others that exist
     /// ([`Handles::admit_writer`]).
     pub(crate) fn for_writing(
-        mapping: &'m Mapping<S>,
+        mapping: &'m Mapping,
         writes: &Writes,
         is_exclusive: bool,
     ) -> Option<Self> {
@@ -315,7 +314,7 @@ impl<'m, S: RefScheme> Admitted<'m, S> {
     }
 }
 
-impl<S: RefScheme> Drop for Admitted<'_, S> {
+impl Drop for Admitted<'_> {
     fn drop(&mut self) {
         if let (Handle::Write, Some(writes)) = (self.access, self.mapping.writes_if_any()) {
             writes.handles.remove_writer();
@@ -324,11 +323,11 @@ impl<S: RefScheme> Drop for Admitted<'_, S> {
 }
 
 #[derive(Debug)]
-pub(crate) enum Opening<'f, S: RefScheme> {
+pub(crate) enum Opening<'f> {
     /// The file is open already. The caller checks the identity, and creates a handle.
-    Already(Opened<S>),
+    Already(Opened),
     /// The caller locks the file and registers it.
-    Begun(Begun<'f, S>),
+    Begun(Begun<'f>),
 }
 
 #[cfg(all(test, not(loom)))]

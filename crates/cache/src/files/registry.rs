@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::PoisonError;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_io::FileId;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::{Arc, Condvar, Mutex, Weak, lock};
@@ -13,36 +12,36 @@ use crate::mapping::record::Mapping;
 use crate::mapping::users::Users;
 
 #[derive(Debug)]
-pub(crate) struct Registry<S: RefScheme> {
-    tables: Mutex<Tables<S>>,
+pub(crate) struct Registry {
+    tables: Mutex<Tables>,
     /// Notified when a mapping is registered or removed, and when an open for writing by path ends.
     changed: Condvar,
     next_number: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Tables<S: RefScheme> {
+struct Tables {
     /// Files that are being opened for writing by path, from before the file's lock is acquired
     /// until the file is registered or the open has failed. So a thread that finds a file locked by
     /// such an open finds the file here, or registered.
     opening: HashSet<FileId>,
     /// Numbers of each file's mappings: the open one, and those whose backend is being closed.
     by_file: HashMap<FileId, Vec<u64>>,
-    by_number: HashMap<u64, Registered<S>>,
+    by_number: HashMap<u64, Registered>,
 }
 
-impl<S: RefScheme> Tables<S> {
-    fn mappings(&self, id: FileId) -> impl Iterator<Item = &Weak<Mapping<S>>> {
+impl Tables {
+    fn mappings(&self, id: FileId) -> impl Iterator<Item = &Weak<Mapping>> {
         let numbers = self.by_file.get(&id).into_iter().flatten();
         numbers.filter_map(|number| self.by_number.get(number).map(|(mapping, _)| mapping))
     }
 
-    fn open(&self, id: FileId) -> Option<Arc<Mapping<S>>> {
+    fn open(&self, id: FileId) -> Option<Arc<Mapping>> {
         self.mappings(id).find_map(Weak::upgrade)
     }
 }
 
-pub(crate) type Registered<S> = (Weak<Mapping<S>>, Arc<Users>);
+pub(crate) type Registered = (Weak<Mapping>, Arc<Users>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -50,7 +49,7 @@ pub(crate) enum Origin {
     Made,
 }
 
-impl<S: RefScheme> Registry<S> {
+impl Registry {
     pub(super) fn new() -> Self {
         Self {
             tables: Mutex::new(Tables {
@@ -71,8 +70,8 @@ impl<S: RefScheme> Registry<S> {
     pub(super) fn open_or_make<E>(
         &self,
         id: FileId,
-        make: impl FnOnce(u64) -> Result<Mapping<S>, E>,
-    ) -> Result<(Share<S>, Origin), E> {
+        make: impl FnOnce(u64) -> Result<Mapping, E>,
+    ) -> Result<(Share, Origin), E> {
         if let Some(open) = self.open(id) {
             return Ok((open, Origin::Open));
         }
@@ -97,7 +96,7 @@ impl<S: RefScheme> Registry<S> {
         })
     }
 
-    pub(super) fn open(&self, id: FileId) -> Option<Share<S>> {
+    pub(super) fn open(&self, id: FileId) -> Option<Share> {
         let open = lock(&self.tables).open(id);
         open.map(Share::count)
     }
@@ -105,7 +104,7 @@ impl<S: RefScheme> Registry<S> {
     /// Begins to open the file `id` for writing, unless it is open. Waits while another thread
     /// opens the file for writing by path or closes it. So after [`Begin::Begun`], no mapping of
     /// this cache has the file's lock. (A backend that is about to be registered may have it.)
-    pub(super) fn begin_to_open(&self, id: FileId) -> Begin<'_, S> {
+    pub(super) fn begin_to_open(&self, id: FileId) -> Begin<'_> {
         let mut tables = lock(&self.tables);
         loop {
             if !tables.opening.contains(&id) {
@@ -130,11 +129,11 @@ impl<S: RefScheme> Registry<S> {
         lock(&self.tables).by_file.contains_key(&id)
     }
 
-    pub(super) fn registered(&self, number: u64) -> Option<Registered<S>> {
+    pub(super) fn registered(&self, number: u64) -> Option<Registered> {
         lock(&self.tables).by_number.get(&number).cloned()
     }
 
-    pub(super) fn mapping(&self, number: u64) -> Option<Arc<Mapping<S>>> {
+    pub(super) fn mapping(&self, number: u64) -> Option<Arc<Mapping>> {
         let (mapping, _) = self.registered(number)?;
         mapping.upgrade()
     }
@@ -162,19 +161,19 @@ impl<S: RefScheme> Registry<S> {
 }
 
 #[derive(Debug)]
-pub(super) enum Begin<'r, S: RefScheme> {
-    Already(Share<S>),
-    Begun(Begun<'r, S>),
+pub(super) enum Begin<'r> {
+    Already(Share),
+    Begun(Begun<'r>),
 }
 
 /// Right to open a file for writing by path, which no other thread of this cache does concurrently.
 #[derive(Debug)]
-pub(crate) struct Begun<'r, S: RefScheme> {
-    registry: &'r Registry<S>,
+pub(crate) struct Begun<'r> {
+    registry: &'r Registry,
     id: FileId,
 }
 
-impl<S: RefScheme> Drop for Begun<'_, S> {
+impl Drop for Begun<'_> {
     fn drop(&mut self) {
         lock(&self.registry.tables).opening.remove(&self.id);
         self.registry.changed.notify_all();

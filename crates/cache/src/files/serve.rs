@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::lock;
 
 use crate::dirty::calls::Call;
@@ -14,7 +13,7 @@ use crate::files::state::Files;
 use crate::files::visit::visit;
 
 #[cfg(not(loom))]
-pub(super) fn watch<S: RefScheme>(files: &Arc<Files<S>>) {
+pub(super) fn watch(files: &Arc<Files>) {
     let pressure = &files.shared.pressure;
     for number in files.registry.numbers() {
         if let Some(mapping) = visit(files, number)
@@ -27,9 +26,9 @@ pub(super) fn watch<S: RefScheme>(files: &Arc<Files<S>>) {
 }
 
 #[cfg(loom)]
-pub(super) fn watch<S: RefScheme>(_: &Arc<Files<S>>) {}
+pub(super) fn watch(_: &Arc<Files>) {}
 
-pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
+pub(super) fn serve(files: &Arc<Files>, call: Call) {
     match call {
         #[cfg(not(loom))]
         Call::Clean(number) | Call::CleanNow(number) => clean(files, number),
@@ -43,7 +42,7 @@ pub(super) fn serve<S: RefScheme>(files: &Arc<Files<S>>, call: Call) {
 /// for that, if many pages are not clean, if a page has not been clean for long, or if one sync of
 /// all would take long. For some time after a failure, does nothing unless a thread waits.
 #[cfg(not(loom))]
-fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
+fn clean(files: &Files, number: u64) {
     use crate::dirty::commits::Sync;
     use crate::writeback::flush::Flusher;
 
@@ -78,14 +77,14 @@ fn clean<S: RefScheme>(files: &Files<S>, number: u64) {
     attempt.end(result.err().map(|error| obstacle_of(&error)));
 }
 
-pub(crate) fn close_left<S: RefScheme>(files: &Arc<Files<S>>) {
+pub(crate) fn close_left(files: &Arc<Files>) {
     // If a backend panics, the other files are still closed.
     while close_one(files) {}
 }
 
 /// Drops a strong reference that was left to the flushers. If the file has no handle, first makes
 /// it durable. Returns `false` if there is no such reference.
-fn close_one<S: RefScheme>(files: &Arc<Files<S>>) -> bool {
+fn close_one(files: &Arc<Files>) -> bool {
     let share = lock(&files.left).pop();
     let Some(share) = share else {
         return false;

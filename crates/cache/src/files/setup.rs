@@ -1,6 +1,5 @@
 use std::sync::{Arc, Weak};
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FramePool, PoolOwner};
 use pagewell_sync::Mutex;
 
@@ -16,17 +15,17 @@ use crate::supply::policy::Eviction;
 
 /// Uses the default limits, and CLOCK, by which the order of the frames determines evictions.
 #[cfg(any(test, loom))]
-pub(crate) fn files_of<S: RefScheme>(pool: FramePool<S>) -> Arc<Files<S>> {
+pub(crate) fn files_of(pool: FramePool) -> Arc<Files> {
     let limits = Limits::of_cache(pool.nr_frames());
     files_with(pool, limits, Eviction::Clock, Engines::default())
 }
 
-pub(crate) fn files_with<S: RefScheme>(
-    pool: FramePool<S>,
+pub(crate) fn files_with(
+    pool: FramePool,
     limits: Limits,
     eviction: Eviction,
     engines: Engines,
-) -> Arc<Files<S>> {
+) -> Arc<Files> {
     let engines = Arc::new(engines);
     let shared = Shared::new(pool, limits, eviction, &engines);
     let shared = PoolOwner::new(pagewell_sync::Arc::new(shared));
@@ -40,7 +39,7 @@ pub(crate) fn files_with<S: RefScheme>(
         shared,
     });
     let weak = Arc::downgrade(&files);
-    let owners: Weak<dyn LeafOwners<S>> = weak;
+    let owners: Weak<dyn LeafOwners> = weak;
     // No other thread has access to the cache yet.
     let _ = files.shared.supply.owners.set(owners);
     files

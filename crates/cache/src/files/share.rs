@@ -1,4 +1,3 @@
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;
 
 use crate::mapping::record::Mapping;
@@ -7,10 +6,10 @@ use crate::mapping::record::Mapping;
 /// [`Opened`](super::opened::Opened), whose drop decrements the count.
 #[derive(Debug)]
 #[must_use = "otherwise the reference stays counted forever"]
-pub(super) struct Share<S: RefScheme>(Arc<Mapping<S>>);
+pub(super) struct Share(Arc<Mapping>);
 
-impl<S: RefScheme> Share<S> {
-    pub(super) fn count(mapping: Arc<Mapping<S>>) -> Self {
+impl Share {
+    pub(super) fn count(mapping: Arc<Mapping>) -> Self {
         let users = mapping.users();
         if users.add_share() {
             mapping.claims().waits.wake(&**users);
@@ -18,11 +17,11 @@ impl<S: RefScheme> Share<S> {
         Self(mapping)
     }
 
-    pub(super) fn of_counted(mapping: Arc<Mapping<S>>) -> Self {
+    pub(super) fn of_counted(mapping: Arc<Mapping>) -> Self {
         Self(mapping)
     }
 
-    pub(super) fn into_mapping(self) -> Arc<Mapping<S>> {
+    pub(super) fn into_mapping(self) -> Arc<Mapping> {
         self.0
     }
 }

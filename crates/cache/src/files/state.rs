@@ -1,7 +1,6 @@
 use std::sync::{Arc, Weak};
 
 use pagewell_frame::PoolOwner;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Mutex;
 
 use crate::base::engines::Engines;
@@ -12,29 +11,29 @@ use crate::mapping::shared::Shared;
 use crate::supply::parts::Supply;
 
 #[derive(Debug)]
-pub(crate) struct Files<S: RefScheme> {
+pub(crate) struct Files {
     /// State that the files share, including the frames. Each open file keeps this `Files` value
     /// alive, so no pin that borrows from a file exists when the owner of the frames is dropped.
-    pub(crate) shared: PoolOwner<Shared<S>>,
-    pub(crate) registry: Registry<S>,
+    pub(crate) shared: PoolOwner<Shared>,
+    pub(crate) registry: Registry,
     /// The engines end with the last cache handle, file handle or
     /// [`CacheFrames`](crate::CacheFrames). An owned pin keeps no ring, thread or descriptor.
     pub(crate) engines: Arc<Engines>,
     pub(crate) flushers: Flushers<Self>,
     /// Strong references to files whose last handle or strong reference was dropped in a callback
     /// or a codec, to be dropped by a flusher or in [`quiesce`](crate::Cache::quiesce).
-    pub(super) left: Mutex<Vec<Share<S>>>,
+    pub(super) left: Mutex<Vec<Share>>,
     pub(crate) companion: Mutex<Weak<Companion>>,
 }
 
-impl<S: RefScheme> Files<S> {
-    pub(crate) fn supply(&self) -> &Supply<S> {
+impl Files {
+    pub(crate) fn supply(&self) -> &Supply {
         &self.shared.supply
     }
 }
 
 #[cfg(not(loom))]
-impl<S: RefScheme> Drop for Files<S> {
+impl Drop for Files {
     fn drop(&mut self) {
         // In a fork, a thread of the parent may have held the lock, which is then never released.
         if self.shared.home.is_here() {

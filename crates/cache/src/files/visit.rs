@@ -2,7 +2,6 @@
 
 use std::ops::Deref;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;
 
 use crate::files::state::Files;
@@ -10,19 +9,19 @@ use crate::mapping::record::Mapping;
 use crate::mapping::users::Users;
 
 #[derive(Debug)]
-pub(crate) struct Visit<'s, S: RefScheme> {
+pub(crate) struct Visit<'s> {
     // Dropped before `_leaving`, which decrements the weak count.
-    mapping: Arc<Mapping<S>>,
-    _leaving: Leaving<'s, S>,
+    mapping: Arc<Mapping>,
+    _leaving: Leaving<'s>,
 }
 
 #[derive(Debug)]
-struct Leaving<'s, S: RefScheme> {
-    files: &'s Files<S>,
+struct Leaving<'s> {
+    files: &'s Files,
     users: Arc<Users>,
 }
 
-impl<S: RefScheme> Drop for Leaving<'_, S> {
+impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         if self.users.leave() {
             self.files.supply().claims.waits.wake(&*self.users);
@@ -30,17 +29,17 @@ impl<S: RefScheme> Drop for Leaving<'_, S> {
     }
 }
 
-impl<S: RefScheme> Deref for Visit<'_, S> {
-    type Target = Mapping<S>;
+impl Deref for Visit<'_> {
+    type Target = Mapping;
 
-    fn deref(&self) -> &Mapping<S> {
+    fn deref(&self) -> &Mapping {
         &self.mapping
     }
 }
 
 /// Returns `None` if file `number` has no strong reference. The caller may hold claims and locks,
 /// but not the registry lock.
-pub(crate) fn visit<S: RefScheme>(files: &Files<S>, number: u64) -> Option<Visit<'_, S>> {
+pub(crate) fn visit(files: &Files, number: u64) -> Option<Visit<'_>> {
     let (mapping, users) = files.registry.registered(number)?;
     if !users.enter() {
         return None;

@@ -25,7 +25,6 @@
 //!
 //! Verified by `loom_read_vs_evict_and_reuse`, `loom_pin_vs_evict`, `loom_evict_vs_evict`.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FrameRef, UniqueFrame};
 use pagewell_policy::Ghost;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
@@ -57,19 +56,19 @@ fn swap_for_claimed(word: &AtomicU64, seen: Slot) -> Result<(), Lost> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Claim<'s, S: RefScheme> {
-    claims: &'s Claims<S>,
-    place: Option<Place<'s, S>>,
+pub(crate) struct Claim<'s> {
+    claims: &'s Claims,
+    place: Option<Place<'s>>,
     before: Slot,
 }
 
 #[derive(Debug)]
-enum Place<'s, S: RefScheme> {
-    InLeaf(Leaf<'s, S>, usize),
+enum Place<'s> {
+    InLeaf(Leaf<'s>, usize),
     Present(&'s AtomicU64),
 }
 
-impl<S: RefScheme> Place<'_, S> {
+impl Place<'_> {
     fn word(&self) -> &AtomicU64 {
         match self {
             Self::InLeaf(leaf, position) => leaf.slot(*position),
@@ -78,14 +77,14 @@ impl<S: RefScheme> Place<'_, S> {
     }
 }
 
-impl<'s, S: RefScheme> Claim<'s, S> {
+impl<'s> Claim<'s> {
     /// Claims the slot at `position` of `leaf` if it still equals `seen`. Otherwise returns `leaf`.
     pub(crate) fn try_new(
-        claims: &'s Claims<S>,
-        leaf: Leaf<'s, S>,
+        claims: &'s Claims,
+        leaf: Leaf<'s>,
         position: usize,
         seen: Slot,
-    ) -> Result<Self, Leaf<'s, S>> {
+    ) -> Result<Self, Leaf<'s>> {
         #[cfg(all(test, not(loom)))]
         claims.nr_claimed.fetch_add(1, Ordering::Relaxed);
         match swap_for_claimed(leaf.slot(position), seen) {
@@ -100,11 +99,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     /// steps (I5 of the index). So if the swap succeeds, the page was present all along, and the
     /// slot's reference has kept the leaf in use (C2). If the leaf was removed, the failed swap may
     /// fault in a page of zeros, which the leaf's next removal discards.
-    pub(crate) fn try_present(
-        claims: &'s Claims<S>,
-        word: &'s AtomicU64,
-        seen: Slot,
-    ) -> Option<Self> {
+    pub(crate) fn try_present(claims: &'s Claims, word: &'s AtomicU64, seen: Slot) -> Option<Self> {
         debug_assert!(matches!(seen.state(), State::Present(_)));
         match swap_for_claimed(word, seen) {
             Ok(()) => Some(Self::held(claims, Place::Present(word), seen)),
@@ -113,7 +108,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     }
 
     #[inline(always)]
-    fn held(claims: &'s Claims<S>, place: Place<'s, S>, before: Slot) -> Self {
+    fn held(claims: &'s Claims, place: Place<'s>, before: Slot) -> Self {
         ledger::acquired(Resource::SlotClaim, 1);
         Self {
             claims,
@@ -134,7 +129,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
 
     /// Ends the claim of a present slot by removing its page from the cache. Returns the slot's
     /// reference to the frame, or `None` if the slot has no page.
-    pub(crate) fn empty(mut self) -> Option<FrameRef<'s, S>> {
+    pub(crate) fn empty(mut self) -> Option<FrameRef<'s>> {
         let State::Present(frame) = self.before.state() else {
             return None;
         };
@@ -146,7 +141,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
 
     /// Ends the claim by evicting the page, and leaves `ghost` in the slot. Returns `None`, with
     /// the slot restored, if the page is not clean, is locked, or has another reference.
-    pub(crate) fn evict(mut self, ghost: Option<Ghost>) -> Option<UniqueFrame<'s, S>> {
+    pub(crate) fn evict(mut self, ghost: Option<Ghost>) -> Option<UniqueFrame<'s>> {
         let State::Present(frame) = self.before.state() else {
             return None;
         };
@@ -177,7 +172,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     /// caller passes the handle to [`rewrite`](Self::rewrite), or drops it after
     /// [`end_moved`](Self::end_moved); an earlier drop frees a frame that the slot still names.
     #[inline(always)]
-    pub(crate) fn freeze(&self) -> Option<UniqueFrame<'s, S>> {
+    pub(crate) fn freeze(&self) -> Option<UniqueFrame<'s>> {
         let reference = raw::slots_reference(self.claims, self.frame()?);
         match reference.try_unique() {
             Ok(unique) => Some(unique),
@@ -190,7 +185,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
 
     /// Ends the claim after a change in place. `unique` is from [`freeze`](Self::freeze).
     #[inline(always)]
-    pub(crate) fn rewrite(mut self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) {
+    pub(crate) fn rewrite(mut self, unique: UniqueFrame<'s>, state: PageState, lsn: u64) {
         let frame = unique.frame();
         debug_assert_eq!(self.frame(), Some(frame));
         self.publish(frame, unique, state, lsn);
@@ -201,10 +196,10 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     /// reference to the old frame, or `None`, with the slot restored, if the slot has no page.
     pub(crate) fn replace(
         mut self,
-        unique: UniqueFrame<'s, S>,
+        unique: UniqueFrame<'s>,
         state: PageState,
         lsn: u64,
-    ) -> Option<FrameRef<'s, S>> {
+    ) -> Option<FrameRef<'s>> {
         let old = self.frame()?;
         let frame = self.publish(old, unique, state, lsn);
         self.claims.notes.moved(old.get(), frame.get());
@@ -219,7 +214,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     }
 
     /// Ends the claim of a page copied to `unique`. The caller has frozen the old frame.
-    pub(crate) fn end_moved(mut self, unique: UniqueFrame<'s, S>, state: PageState, lsn: u64) {
+    pub(crate) fn end_moved(mut self, unique: UniqueFrame<'s>, state: PageState, lsn: u64) {
         if let Some(old) = self.frame() {
             let frame = self.publish(old, unique, state, lsn);
             self.claims.notes.moved(old.get(), frame.get());
@@ -229,10 +224,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
 
     /// Moves the page to `to`, and returns the old block. Returns `to`, with the slot restored, if
     /// the slot has no page, or its page is locked, has another reference, or has another order.
-    pub(crate) fn relocate(
-        self,
-        to: UniqueFrame<'s, S>,
-    ) -> Result<UniqueFrame<'s, S>, UniqueFrame<'s, S>> {
+    pub(crate) fn relocate(self, to: UniqueFrame<'s>) -> Result<UniqueFrame<'s>, UniqueFrame<'s>> {
         let Some(frame) = self.frame() else {
             return Err(to);
         };
@@ -257,7 +249,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     fn publish(
         &self,
         old: FrameNr,
-        unique: UniqueFrame<'s, S>,
+        unique: UniqueFrame<'s>,
         state: PageState,
         lsn: u64,
     ) -> FrameNr {
@@ -287,7 +279,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
 
     /// Stores the new word and wakes its waiters. Returns `None` if the claim has ended before.
     #[inline(always)]
-    fn end(&mut self, after: Slot) -> Option<Place<'s, S>> {
+    fn end(&mut self, after: Slot) -> Option<Place<'s>> {
         let place = self.place.take()?;
         ledger::released(Resource::SlotClaim, 1);
         let word = place.word();
@@ -304,7 +296,7 @@ impl<'s, S: RefScheme> Claim<'s, S> {
     }
 }
 
-impl<S: RefScheme> Drop for Claim<'_, S> {
+impl Drop for Claim<'_> {
     fn drop(&mut self) {
         drop(self.end(self.before));
     }

@@ -4,7 +4,6 @@ use std::mem::offset_of;
 use std::sync::Arc;
 
 use pagewell_frame::FramePool;
-use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_policy::Notes;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
@@ -13,8 +12,8 @@ use pagewell_sync::shard::{Padded, is_apart};
 use crate::index::lives::Lives;
 
 #[derive(Debug)]
-pub(crate) struct Claims<S: RefScheme> {
-    pub(crate) pool: FramePool<S>,
+pub(crate) struct Claims {
+    pub(crate) pool: FramePool,
     pub(crate) waits: WaitTable,
     /// Events for the eviction policy: filled and moved frames. The policy CLOCK needs none.
     pub(crate) notes: Notes,
@@ -27,7 +26,7 @@ pub(crate) struct Claims<S: RefScheme> {
 // Readers load `pool`; the end of a claim loads `waits`. Removals of leaves write `version_floor`,
 // so it has cache lines of its own.
 const _: () = {
-    type C = Claims<LockBit>;
+    type C = Claims;
     let floor = offset_of!(C, version_floor);
     assert!(is_apart::<C>(
         offset_of!(C, notes),
@@ -41,7 +40,7 @@ const _: () = {
     ));
     assert!(is_apart::<C>(
         offset_of!(C, pool),
-        size_of::<FramePool<LockBit>>(),
+        size_of::<FramePool>(),
         floor
     ));
     assert!(is_apart::<C>(
@@ -51,8 +50,8 @@ const _: () = {
     ));
 };
 
-impl<S: RefScheme> Claims<S> {
-    pub(crate) fn new(pool: FramePool<S>, notes: Notes, waits: WaitTable) -> Self {
+impl Claims {
+    pub(crate) fn new(pool: FramePool, notes: Notes, waits: WaitTable) -> Self {
         Self {
             pool,
             waits,

@@ -30,7 +30,6 @@
 #[cfg(not(loom))]
 use std::task::Waker;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameNr, FrameView, TryGetFrame, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
@@ -63,9 +62,9 @@ pub(crate) const WATCHES: u32 = scaled(4, 0);
 
 #[derive(Debug)]
 #[repr(C)] // The fields that hits load come first.
-pub(crate) struct Index<S: RefScheme> {
+pub(crate) struct Index {
     slots: Region,
-    view: FrameView<S>,
+    view: FrameView,
     /// For each leaf, the number of its frame plus one, or 0 if the leaf is not in use.
     root: Region,
     upkeep: Box<Upkeep>,
@@ -89,7 +88,7 @@ pub(crate) struct Seen<'i> {
 impl<'i> Seen<'i> {
     /// Claims the slot, which must be present, if it has not changed since it was loaded.
     #[inline]
-    pub(crate) fn claim_present<S: RefScheme>(self, claims: &'i Claims<S>) -> Option<Claim<'i, S>> {
+    pub(crate) fn claim_present(self, claims: &'i Claims) -> Option<Claim<'i>> {
         Claim::try_present(claims, self.word, self.slot)
     }
 
@@ -117,7 +116,7 @@ impl<'i> Seen<'i> {
     /// Waits for the claim of a busy slot: in the first [`WATCHES`] calls one round of `backoff`,
     /// later until its end. The caller reloads the slot. Inlined: `backoff` stays in a register.
     #[inline(always)]
-    pub(crate) fn wait_for_claim<S: RefScheme>(self, claims: &Claims<S>, backoff: &mut Backoff) {
+    pub(crate) fn wait_for_claim(self, claims: &Claims, backoff: &mut Backoff) {
         if backoff.rounds() < WATCHES {
             backoff.wait();
         } else {
@@ -128,9 +127,9 @@ impl<'i> Seen<'i> {
     /// Registers `waker` for the end of the claim. Returns `None` if the slot is not claimed, or
     /// `is_over` ([`wait_while_busy_unless`](Self::wait_while_busy_unless)) returns `true`.
     #[cfg(not(loom))]
-    pub(crate) fn leave_waker<S: RefScheme>(
+    pub(crate) fn leave_waker(
         self,
-        claims: &Claims<S>,
+        claims: &Claims,
         waker: &Waker,
         is_over: impl Fn() -> bool,
     ) -> Option<Left> {
@@ -140,17 +139,13 @@ impl<'i> Seen<'i> {
         })
     }
 
-    pub(crate) fn wait_while_busy<S: RefScheme>(self, claims: &Claims<S>) {
+    pub(crate) fn wait_while_busy(self, claims: &Claims) {
         self.wait_while_busy_unless(claims, || false);
     }
 
     /// Sleeps until the slot is not claimed, or `is_over` returns `true`. `is_over` may only load
     /// atomics, and a thread that changes its result then ends a claim of the slot.
-    pub(crate) fn wait_while_busy_unless<S: RefScheme>(
-        self,
-        claims: &Claims<S>,
-        is_over: impl Fn() -> bool,
-    ) {
+    pub(crate) fn wait_while_busy_unless(self, claims: &Claims, is_over: impl Fn() -> bool) {
         claims.waits.wait_while(self.word, |word| {
             // ORDERING: Acquire, as in `is_unchanged`. The end of the claim wakes this thread.
             Slot::from_bits(word.load(Ordering::Acquire)).is_busy() && !is_over()
@@ -197,7 +192,7 @@ fn frame_of(entry: u64) -> Option<FrameNr> {
     Some(FrameNr::new(u32::try_from(entry.checked_sub(1)?).ok()?))
 }
 
-impl<S: RefScheme> Index<S> {
+impl Index {
     /// Number of bytes, from the start of the index, that hits load.
     #[cfg(not(loom))]
     pub(crate) const HIT_BYTES: usize = std::mem::offset_of!(Self, root);
@@ -209,11 +204,7 @@ impl<S: RefScheme> Index<S> {
 
     /// Creates an empty index. `Mapping` keeps the pool of `view`. A cluster's words in `beside`
     /// change only under a claim of one of its pages, and are zero if none is cached.
-    pub(crate) fn new(
-        [slots, root]: [Region; 2],
-        view: FrameView<S>,
-        beside: Option<Region>,
-    ) -> Self {
+    pub(crate) fn new([slots, root]: [Region; 2], view: FrameView, beside: Option<Region>) -> Self {
         let nr_leaves = root.len();
         debug_assert_eq!(slots.len(), nr_leaves * FRAME_WORDS);
         if let Some(beside) = &beside {
@@ -253,7 +244,7 @@ impl<S: RefScheme> Index<S> {
     }
 
     #[inline]
-    pub(crate) fn view(&self) -> FrameView<S> {
+    pub(crate) fn view(&self) -> FrameView {
         self.view
     }
 
@@ -269,12 +260,12 @@ impl<S: RefScheme> Index<S> {
         Looker(&self.slots)
     }
 
-    pub(crate) fn leaf<'s>(&self, claims: &'s Claims<S>, page: PageNr) -> Option<Leaf<'s, S>> {
-        self.leaf_nr(claims, Leaf::<S>::of(page))
+    pub(crate) fn leaf<'s>(&self, claims: &'s Claims, page: PageNr) -> Option<Leaf<'s>> {
+        self.leaf_nr(claims, Leaf::of(page))
     }
 
     /// Acquires a handle of leaf number `leaf`. Returns `None` if the leaf is not in use.
-    pub(crate) fn leaf_nr<'s>(&self, claims: &'s Claims<S>, leaf: usize) -> Option<Leaf<'s, S>> {
+    pub(crate) fn leaf_nr<'s>(&self, claims: &'s Claims, leaf: usize) -> Option<Leaf<'s>> {
         let root = self.root.get(leaf)?;
         let mut backoff = Backoff::new();
         // Repeats while another thread creates or removes the leaf, which takes a few steps.
@@ -339,11 +330,11 @@ impl<S: RefScheme> Index<S> {
     /// leaf must not be in use. The caller holds its leaf-creation lock and has entered it.
     pub(crate) fn install_leaf<'s>(
         &self,
-        claims: &'s Claims<S>,
+        claims: &'s Claims,
         owner: u64,
         leaf: usize,
-        fresh: UniqueFrame<'s, S>,
-    ) -> Leaf<'s, S> {
+        fresh: UniqueFrame<'s>,
+    ) -> Leaf<'s> {
         debug_assert!(self.upkeep.extents.is_used(leaf));
         // ORDERING: Release; pairs with the acquire in `leaf_nr`. No other thread stores to the
         // entry (I6). Its zero was stored by the thread that last removed the leaf, and loaded by
@@ -355,11 +346,11 @@ impl<S: RefScheme> Index<S> {
 
     fn publish_leaf<'s>(
         &self,
-        claims: &'s Claims<S>,
+        claims: &'s Claims,
         owner: u64,
         leaf: usize,
-        frame: UniqueFrame<'s, S>,
-    ) -> Leaf<'s, S> {
+        frame: UniqueFrame<'s>,
+    ) -> Leaf<'s> {
         let floor = claims.version_floor();
         let slots = self.slots_of(leaf);
         for slot in slots {
@@ -382,10 +373,10 @@ impl<S: RefScheme> Index<S> {
     /// frame, and the caller calls [`leave`](Self::leave) next. Otherwise returns `held`.
     pub(crate) fn take_empty_leaf<'s>(
         &self,
-        claims: &Claims<S>,
+        claims: &Claims,
         leaf: usize,
-        held: Leaf<'s, S>,
-    ) -> Result<UniqueFrame<'s, S>, Leaf<'s, S>> {
+        held: Leaf<'s>,
+    ) -> Result<UniqueFrame<'s>, Leaf<'s>> {
         let [_, floor] = held.reference.meta().private();
         // Frozen: no other thread can acquire a handle of the leaf, or claim a slot in it.
         let unique = held.freeze_with_roots()?;

@@ -1,6 +1,5 @@
 //! Leaves: slots of neighbouring pages, with a frame for their references ([`super::file_index`]).
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameRef, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
@@ -9,13 +8,13 @@ use crate::index::raw;
 
 /// Leaf handle: a counted reference that keeps the leaf in use.
 #[derive(Debug)]
-pub(crate) struct Leaf<'s, S: RefScheme> {
-    pub(crate) reference: FrameRef<'s, S>,
+pub(crate) struct Leaf<'s> {
+    pub(crate) reference: FrameRef<'s>,
 }
 
-impl<'s, S: RefScheme> Leaf<'s, S> {
+impl<'s> Leaf<'s> {
     /// Returns `None` if the frame is not a leaf.
-    pub(crate) fn from_reference(reference: FrameRef<'s, S>) -> Option<Self> {
+    pub(crate) fn from_reference(reference: FrameRef<'s>) -> Option<Self> {
         // The kind of a referenced frame does not change.
         let (kind, _) = reference.meta().kind();
         (kind == FrameKind::Leaf).then_some(Self { reference })
@@ -37,7 +36,7 @@ impl<'s, S: RefScheme> Leaf<'s, S> {
         leaf as u64 * FRAME_WORDS as u64
     }
 
-    pub(crate) fn freeze_with_roots(self) -> Result<UniqueFrame<'s, S>, Self> {
+    pub(crate) fn freeze_with_roots(self) -> Result<UniqueFrame<'s>, Self> {
         raw::freeze_with_roots(self.reference).map_err(|reference| Self { reference })
     }
 }

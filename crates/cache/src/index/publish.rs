@@ -2,15 +2,14 @@
 
 #![allow(unsafe_code)] // The obligation of `UniqueFrame::publish`; callers in this crate meet it.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
 /// Publishes the frame of a page, with `refs` references. `place` is the frame of the page's leaf,
 /// and the claimed slot's position in it. `private` is the page's state and log sequence number.
 #[inline]
-pub(crate) fn page<S: RefScheme>(
-    frame: UniqueFrame<'_, S>,
+pub(crate) fn page(
+    frame: UniqueFrame<'_>,
     place: (u64, u64),
     private: [u64; 2],
     refs: u32,
@@ -21,8 +20,8 @@ pub(crate) fn page<S: RefScheme>(
 
 /// Publishes a frame as the leaf with `slots`, with one reference for the root and one for the
 /// caller. `place` is the file's and the leaf's number; `floor` is the minimum slot version.
-pub(crate) fn leaf<S: RefScheme>(
-    frame: UniqueFrame<'_, S>,
+pub(crate) fn leaf(
+    frame: UniqueFrame<'_>,
     place: (u64, u64),
     slots: &[AtomicU64],
     floor: u64,

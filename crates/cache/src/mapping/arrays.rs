@@ -6,7 +6,6 @@
 
 use std::io;
 
-use pagewell_frame::refcount::Scheme;
 use pagewell_sync::region::Region;
 use pagewell_sync::scaled;
 use pagewell_sync::system::Resource;
@@ -75,8 +74,8 @@ pub(super) fn reserve(
 /// Reserves all arrays in one mapping: the open and close of a small file cost mainly system calls.
 fn arrays_for(nr_pages: u64, is_written: bool) -> io::Result<Arrays> {
     let overflow = || io::Error::from(io::ErrorKind::OutOfMemory);
-    let nr_pages = Index::<Scheme>::capacity_for(nr_pages).ok_or_else(overflow)?;
-    let [nr_slots, nr_leaves] = Index::<Scheme>::lens(nr_pages).ok_or_else(overflow)?;
+    let nr_pages = Index::capacity_for(nr_pages).ok_or_else(overflow)?;
+    let [nr_slots, nr_leaves] = Index::lens(nr_pages).ok_or_else(overflow)?;
     if !is_written {
         return Ok(Arrays {
             of_index: Region::reserve_all([nr_slots, nr_leaves])?,

@@ -35,7 +35,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::{Arc, Mutex, Weak, lock};
 
 use crate::base::error::Error;
@@ -85,7 +84,7 @@ impl Report {
     }
 
     /// Step c of a follower that is a thread, for the page's slot, which was loaded as `seen`.
-    pub(crate) fn wait<S: RefScheme>(&self, seen: Seen<'_>, claims: &Claims<S>) {
+    pub(crate) fn wait(&self, seen: Seen<'_>, claims: &Claims) {
         seen.wait_while_busy_unless(claims, || self.is_settled());
     }
 

@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[cfg(not(loom))]
-use pagewell_frame::refcount::LockBit;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FramePool, Order};
 #[cfg(not(loom))]
 use pagewell_io::engine::{Job, Request, Target};
@@ -71,8 +69,8 @@ const ROUNDS_WITHIN_SHARE: usize = scaled(16, 1);
 /// size, which hits load too, has cache lines of its own, so growth invalidates no other line.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Mapping<S: RefScheme> {
-    hit: Hit<S>,
+pub(crate) struct Mapping {
+    hit: Hit,
     size: Padded<AtomicU64>,
     pub(super) growth: Padded<Growth>,
     // The fields from here on are not written after the file was opened.
@@ -89,18 +87,18 @@ pub(crate) struct Mapping<S: RefScheme> {
     followers: pagewell_sync::Arc<Followers>,
     /// Number of bytes charged to the budget for this record and what it owns.
     pub(super) charged: usize,
-    shared: pagewell_sync::Arc<Shared<S>>,
+    shared: pagewell_sync::Arc<Shared>,
 }
 
 #[derive(Debug)]
 #[repr(C, align(128))]
-struct Hit<S: RefScheme> {
+struct Hit {
     // The index must not be the first field: its address would equal the mapping's, and the
     // compiler would then keep that address in two registers.
     order: Order,
     page_shift: u32,
     page_size: usize,
-    index: Index<S>,
+    index: Index,
     /// In the second cache line, since only tokens need it.
     origin: Origin,
 }
@@ -118,15 +116,15 @@ pub(super) struct Growth {
 
 #[cfg(not(loom))]
 const _: () = {
-    type M = Mapping<LockBit>;
-    type H = Hit<LockBit>;
+    type M = Mapping;
+    type H = Hit;
     assert!(align_of::<M>() == LINES);
     assert!(offset_of!(M, hit).is_multiple_of(LINES) && size_of::<H>() == LINES);
     assert!(
         offset_of!(M, size).is_multiple_of(LINES) && offset_of!(M, growth).is_multiple_of(LINES)
     );
     // The fields of `H` that hits load are in the first of its two cache lines.
-    assert!(offset_of!(H, index) + Index::<LockBit>::HIT_BYTES <= LINES / 2);
+    assert!(offset_of!(H, index) + Index::HIT_BYTES <= LINES / 2);
 };
 
 /// Entry of the mapping among the open files. The entry exists as long as the backend may be open:
@@ -209,7 +207,7 @@ pub(crate) struct FileLock<'m, T> {
 }
 
 impl<'m, T> FileLock<'m, T> {
-    pub(super) fn of<S: RefScheme>(mapping: &Mapping<S>, mutex: &'m Mutex<T>) -> Self {
+    pub(super) fn of(mapping: &Mapping, mutex: &'m Mutex<T>) -> Self {
         let record = ledger::before_lock_of(mapping);
         Self {
             guard: lock(mutex),
@@ -232,14 +230,14 @@ impl<T> DerefMut for FileLock<'_, T> {
     }
 }
 
-impl<S: RefScheme> Mapping<S> {
+impl Mapping {
     /// Budget charge in bytes: the record, and about as much again for what it owns.
     pub(super) const RECORD_BYTES: usize = scaled(2 * size_of::<Self>(), 0);
 
     /// Creates an empty mapping of the file of `backend`. `path` is its name in errors. The
     /// registry identifies the mapping by `id`, which the backend has returned, and by `number`.
     pub(crate) fn new(
-        (shared, keeper): (pagewell_sync::Arc<Shared<S>>, Arc<dyn Keeper>),
+        (shared, keeper): (pagewell_sync::Arc<Shared>, Arc<dyn Keeper>),
         backend: Arc<dyn Backend>,
         path: PathBuf,
         page_size: PageSize,
@@ -427,7 +425,7 @@ impl<S: RefScheme> Mapping<S> {
         &self.growth.in_flight
     }
 
-    pub(crate) fn index(&self) -> &Index<S> {
+    pub(crate) fn index(&self) -> &Index {
         &self.hit.index
     }
 
@@ -460,12 +458,12 @@ impl<S: RefScheme> Mapping<S> {
         }
     }
 
-    pub(crate) fn shared(&self) -> &Shared<S> {
+    pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
 
     #[inline(always)]
-    pub(crate) fn shared_arc(&self) -> &pagewell_sync::Arc<Shared<S>> {
+    pub(crate) fn shared_arc(&self) -> &pagewell_sync::Arc<Shared> {
         &self.shared
     }
 
@@ -482,17 +480,17 @@ impl<S: RefScheme> Mapping<S> {
     }
 
     #[inline]
-    pub(crate) fn supply(&self) -> &Supply<S> {
+    pub(crate) fn supply(&self) -> &Supply {
         &self.shared.supply
     }
 
     #[inline]
-    pub(crate) fn claims(&self) -> &Claims<S> {
+    pub(crate) fn claims(&self) -> &Claims {
         &self.shared.supply.claims
     }
 
     #[inline]
-    pub(crate) fn pool(&self) -> &FramePool<S> {
+    pub(crate) fn pool(&self) -> &FramePool {
         self.shared.supply.pool()
     }
 
@@ -659,10 +657,10 @@ impl<S: RefScheme> Mapping<S> {
     /// slot's place: the frame of the leaf, and the position in it.
     pub(crate) fn claim_empty<'m>(
         &'m self,
-        leaf: Leaf<'m, S>,
+        leaf: Leaf<'m>,
         page: PageNr,
-    ) -> Option<(Claim<'m, S>, (u64, u64))> {
-        let position = Leaf::<S>::slot_of(page);
+    ) -> Option<(Claim<'m>, (u64, u64))> {
+        let position = Leaf::slot_of(page);
         // ORDERING: Relaxed; the claim's compare-and-swap decides, and acquires.
         let seen = Slot::from_bits(leaf.slot(position).load(Ordering::Relaxed));
         if seen.state() != State::Empty {
@@ -675,7 +673,7 @@ impl<S: RefScheme> Mapping<S> {
 
     /// Claims the slot of `page`, after waiting for any other claim of the slot to end. The caller
     /// holds no claim (C3). Returns `None` if the page is not resident.
-    pub(crate) fn claim_present(&self, page: PageNr) -> Option<Claim<'_, S>> {
+    pub(crate) fn claim_present(&self, page: PageNr) -> Option<Claim<'_>> {
         let mut backoff = Backoff::new();
         loop {
             let seen = self.index().look(page)?;

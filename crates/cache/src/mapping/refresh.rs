@@ -1,13 +1,11 @@
 //! Detection of size changes made outside the cache.
 
-use pagewell_frame::refcount::RefScheme;
-
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::mapping::record::{FileLock, Mapping};
 use crate::mapping::remove::{Remover, Unclean};
 
 /// Adopts the backend's size, and removes the pages that the change invalidates.
-pub(crate) fn refresh<S: RefScheme>(mapping: &Mapping<S>, op: Op) -> Result<u64, Error> {
+pub(crate) fn refresh(mapping: &Mapping, op: Op) -> Result<u64, Error> {
     if mapping.writes_if_any().is_some() {
         // Only this mapping writes the file, and the backend may lack its full size.
         return Ok(mapping.size());

@@ -1,6 +1,5 @@
 //! Removal of pages: of a range, past the end of a file, and of a file that is torn down.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::thread::Backoff;
 
@@ -19,9 +18,9 @@ pub(crate) enum Unclean {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Remover<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+pub(crate) struct Remover<'m>(pub(crate) &'m Mapping);
 
-impl<S: RefScheme> Remover<'_, S> {
+impl Remover<'_> {
     /// Removes the cached pages from `first` up to `end`. Pinned pages stay valid for their guards.
     /// Waits for fills in progress, so the caller holds no claim (C3).
     pub(crate) fn remove(self, first: PageNr, end: PageNr, unclean: Unclean) {
@@ -32,11 +31,11 @@ impl<S: RefScheme> Remover<'_, S> {
         let end = end.min(self.0.index().capacity());
         let mut page = first;
         while page < end {
-            let Some(leaf) = self.0.index().next_leaf(Leaf::<S>::of(page)) else {
+            let Some(leaf) = self.0.index().next_leaf(Leaf::of(page)) else {
                 break;
             };
-            page = page.max(Leaf::<S>::first_page(leaf));
-            while page < end.min(Leaf::<S>::first_page(leaf + 1)) {
+            page = page.max(Leaf::first_page(leaf));
+            while page < end.min(Leaf::first_page(leaf + 1)) {
                 self.remove_page(page, unclean);
                 page += 1;
             }
@@ -60,7 +59,7 @@ impl<S: RefScheme> Remover<'_, S> {
         let mut backoff = Backoff::new();
         // Repeats if the slot was claimed since the load, or its accessed bit set.
         while let Some(leaf) = self.0.index().leaf(self.0.claims(), page) {
-            let position = Leaf::<S>::slot_of(page);
+            let position = Leaf::slot_of(page);
             // ORDERING: Acquire, as in `Index::look`.
             let seen = Slot::from_bits(leaf.slot(position).load(Ordering::Acquire));
             match seen.state() {
@@ -85,7 +84,7 @@ impl<S: RefScheme> Remover<'_, S> {
     }
 
     /// Makes a claimed page clean. Returns `false` if the page must stay.
-    fn forget_state(self, page: PageNr, claim: &Claim<'_, S>, unclean: Unclean) -> bool {
+    fn forget_state(self, page: PageNr, claim: &Claim<'_>, unclean: Unclean) -> bool {
         let (Some(writes), Some(frame)) = (self.0.writes_if_any(), claim.frame()) else {
             return true;
         };
@@ -113,7 +112,7 @@ impl<S: RefScheme> Remover<'_, S> {
 }
 
 /// Clears the ghost in an empty slot, since it does not apply to the next page there.
-fn forget_ghost<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize, seen: Slot) {
+fn forget_ghost(leaf: &Leaf<'_>, position: usize, seen: Slot) {
     if seen.ghost().is_some() {
         // ORDERING: Relaxed; a hint. If the exchange fails, the slot is being filled.
         let _ = leaf.slot(position).compare_exchange(

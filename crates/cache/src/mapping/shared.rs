@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::{LockBit, RefScheme};
+use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FramePool, HasPool};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
@@ -17,16 +17,16 @@ use crate::supply::policy::Eviction;
 
 /// Owned pins ([`OwnedPageGuard`](crate::OwnedPageGuard)) keep only this part, with the pool.
 #[derive(Debug)]
-pub(crate) struct Shared<S: RefScheme> {
+pub(crate) struct Shared {
     pub(crate) home: Home,
-    pub(crate) supply: Supply<S>,
+    pub(crate) supply: Supply,
     pub(crate) pressure: Pressure,
     next_holder: Padded<AtomicU64>,
 }
 
 // Pins and writes load `home`, and writes to a clean page load the limits.
 const _: () = {
-    type H = Shared<LockBit>;
+    type H = Shared;
     let (home, len) = (offset_of!(H, home), size_of::<Home>());
     assert!(is_apart::<H>(home, len, offset_of!(H, next_holder)));
     assert!(
@@ -45,11 +45,11 @@ fn waits_of(_: &Arc<Engines>) -> WaitTable {
     WaitTable::new()
 }
 
-impl<S: RefScheme> HasPool for Shared<S> {
-    type Scheme = S;
+impl HasPool for Shared {
+    type Scheme = Scheme;
 
     #[inline(always)]
-    fn pool(&self) -> &FramePool<S> {
+    fn pool(&self) -> &FramePool {
         self.supply.pool()
     }
 
@@ -59,9 +59,9 @@ impl<S: RefScheme> HasPool for Shared<S> {
     }
 }
 
-impl<S: RefScheme> Shared<S> {
+impl Shared {
     pub(crate) fn new(
-        pool: FramePool<S>,
+        pool: FramePool,
         limits: Limits,
         eviction: Eviction,
         engines: &Arc<Engines>,

@@ -1,4 +1,3 @@
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::ledger;
 use pagewell_sync::thread::Backoff;
 
@@ -8,7 +7,7 @@ use crate::mapping::remove::{Remover, Unclean};
 use crate::supply::charge::Charges;
 use crate::supply::leaves::Leaves;
 
-impl<S: RefScheme> Drop for Mapping<S> {
+impl Drop for Mapping {
     /// Frees all frames except those of owned pins ([`OwnedPageGuard`](crate::OwnedPageGuard)).
     /// Waits for evictions; no page is being filled. The last handle has made the file durable.
     fn drop(&mut self) {
@@ -23,7 +22,7 @@ impl<S: RefScheme> Drop for Mapping<S> {
         let mut from = 0;
         while let Some(leaf) = self.index().next_leaf(from) {
             from = leaf + 1;
-            let pages = Leaf::<S>::first_page(leaf)..Leaf::<S>::first_page(leaf + 1);
+            let pages = Leaf::first_page(leaf)..Leaf::first_page(leaf + 1);
             Remover(self).remove(pages.start, pages.end, Unclean::Drop);
             let mut backoff = Backoff::new();
             // A concurrent eviction may hold the leaf for a few steps, or remove it first.

@@ -2,7 +2,6 @@
 //! thread that drops the last strong reference waits for them (`files::opened`). So that thread,
 //! never a transfer, closes the file, after the backend has stopped using the transfers' memory.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;
 
 use crate::mapping::record::Mapping;
@@ -10,19 +9,19 @@ use crate::mapping::shared::Shared;
 use crate::mapping::users::Users;
 
 #[derive(Debug)]
-pub(crate) struct Visitor<S: RefScheme> {
+pub(crate) struct Visitor {
     // Dropped before `_leaving`, whose drop decrements the number of weak references.
-    mapping: Arc<Mapping<S>>,
-    _leaving: Leaving<S>,
+    mapping: Arc<Mapping>,
+    _leaving: Leaving,
 }
 
 #[derive(Debug)]
-struct Leaving<S: RefScheme> {
-    shared: Arc<Shared<S>>,
+struct Leaving {
+    shared: Arc<Shared>,
     users: Arc<Users>,
 }
 
-impl<S: RefScheme> Drop for Leaving<S> {
+impl Drop for Leaving {
     fn drop(&mut self) {
         if self.users.leave() {
             self.shared.supply.claims.waits.wake(&*self.users);
@@ -30,9 +29,9 @@ impl<S: RefScheme> Drop for Leaving<S> {
     }
 }
 
-impl<S: RefScheme> Visitor<S> {
+impl Visitor {
     /// Creates a weak reference. Returns `None` if the file has no strong reference.
-    pub(crate) fn of(mapping: &Arc<Mapping<S>>) -> Option<Self> {
+    pub(crate) fn of(mapping: &Arc<Mapping>) -> Option<Self> {
         if !mapping.users().enter() {
             return None;
         }
@@ -46,7 +45,7 @@ impl<S: RefScheme> Visitor<S> {
         })
     }
 
-    pub(crate) fn mapping(&self) -> &Arc<Mapping<S>> {
+    pub(crate) fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use loom::thread;
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig};
 
 use super::{
@@ -21,7 +20,7 @@ use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::moves::{PageMove, move_page};
 
-fn mark(mapping: &Mapping<Scheme>) -> FrameNr {
+fn mark(mapping: &Mapping) -> FrameNr {
     let found = Lookup(mapping).get(0, || 1).expect("a readable page");
     Pinner(mapping).note_counted(0, &found.reference);
     Pinner(mapping).mark(0, &found.reference);
@@ -31,7 +30,7 @@ fn mark(mapping: &Mapping<Scheme>) -> FrameNr {
 }
 
 /// Pins page 0 in a hazard slot, and returns the byte that fills it in both of two reads.
-fn pin_announced(mapping: &Mapping<Scheme>) -> Option<u8> {
+fn pin_announced(mapping: &Mapping) -> Option<u8> {
     let (hold, len) = Pinner(mapping).announced(0)?;
     assert!(hold.is_announced());
     let mut bytes = vec![0; FRAME_BYTES];
@@ -48,7 +47,7 @@ fn pin_announced(mapping: &Mapping<Scheme>) -> Option<u8> {
 }
 
 fn pinner(
-    mapping: &Arc<Mapping<Scheme>>,
+    mapping: &Arc<Mapping>,
     expected: impl Fn(u8) -> bool + Send + 'static,
 ) -> thread::JoinHandle<()> {
     let mapping = Arc::clone(mapping);
@@ -170,7 +169,7 @@ fn loom_mark_vs_write() {
 }
 
 /// Starts a thread that drops its strong reference before its owned pin of page 0.
-fn owner(file: Opened<Scheme>) -> thread::JoinHandle<()> {
+fn owner(file: Opened) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         if let Ok(found) = Lookup(&file).get(0, || 1) {
             Pinner(&file).note_counted(0, &found.reference);

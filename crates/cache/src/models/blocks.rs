@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use loom::thread;
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FRAME_BYTES, FrameNr, Order, UniqueFrame};
 
 use super::{
@@ -20,7 +19,7 @@ use crate::supply::policy::clock::Marks;
 use crate::write::bytes::Writer;
 
 /// Writes to and frees two contiguous frames. Returns `false` if no block was available.
-fn take_block(files: &Files<Scheme>) -> bool {
+fn take_block(files: &Files) -> bool {
     let block = Allocator(files.supply()).alloc(Order::new(1).expect("an order"));
     if let Ok(block) = &block {
         assert_eq!(block.order().frames(), 2);
@@ -33,11 +32,11 @@ fn take_block(files: &Files<Scheme>) -> bool {
 struct Place<'s> {
     pages: [u64; 2],
     frames: [FrameNr; 2],
-    taken: Vec<UniqueFrame<'s, Scheme>>,
+    taken: Vec<UniqueFrame<'s>>,
 }
 
 impl<'s> Place<'s> {
-    fn new(files: &'s Files<Scheme>, mapping: &Mapping<Scheme>) -> Self {
+    fn new(files: &'s Files, mapping: &Mapping) -> Self {
         // After the leaf has its frame, allocate all free frames except two contiguous ones.
         let frame = warm(mapping, 0);
         drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
@@ -61,7 +60,7 @@ impl<'s> Place<'s> {
 }
 
 /// Pins and reads `page`, if a frame is available for it.
-fn pin(mapping: &Mapping<Scheme>, page: u64) {
+fn pin(mapping: &Mapping, page: u64) {
     if let Ok(Found { reference, .. }) = Lookup(mapping).get(page, || 1) {
         let mut bytes = vec![0; FRAME_BYTES];
         reference.bytes().copy_to(0, &mut bytes);
@@ -73,7 +72,7 @@ fn pin(mapping: &Mapping<Scheme>, page: u64) {
 #[test]
 fn loom_block_vs_pin() {
     explore(2, || {
-        let files = pool::<Scheme>(8);
+        let files = pool(8);
         let mapping = mapping(&files, 2);
         let place = Place::new(&files, &mapping);
         let second = place.pages[1];
@@ -94,7 +93,7 @@ fn loom_block_vs_pin() {
 #[test]
 fn loom_block_vs_fill() {
     explore(1, || {
-        let files = pool::<Scheme>(8);
+        let files = pool(8);
         let mapping = mapping(&files, 2);
         let place = Place::new(&files, &mapping);
         let [first, _] = place.frames;
@@ -121,7 +120,7 @@ fn loom_block_vs_fill() {
 #[test]
 fn loom_block_vs_write() {
     explore(2, || {
-        let files = pool::<Scheme>(8);
+        let files = pool(8);
         let (mapping, backend) = cold(&files, 2 * FRAME_BYTES);
         let place = Place::new(&files, &mapping);
         let second = place.pages[1];

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::Scheme;
 
 use super::{OURS, assert_at_rest, cold, explore, leaf_frame, pool, sync, writable, write};
 use crate::dirty::commits::Sync as What;
@@ -20,7 +19,7 @@ use crate::writeback::flush::Flusher;
 #[test]
 fn loom_close_vs_evict_leaf() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, storage) = cold(&files, FRAME_BYTES);
         drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
         let leaf_frame = leaf_frame(&mapping);
@@ -41,7 +40,7 @@ fn loom_close_vs_evict_leaf() {
 #[test]
 fn loom_close_vs_sync() {
     explore(2, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, storage) = writable(&files);
         write(&mapping, 0, OURS ^ 1);
         let number = mapping.number();
@@ -67,7 +66,7 @@ fn loom_close_vs_sync() {
 #[test]
 fn loom_reopen_vs_close_vs_visit() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, storage) = cold(&files, FRAME_BYTES);
         let number = mapping.number();
         let id = pagewell_io::Backend::id(&storage);
@@ -92,7 +91,7 @@ fn loom_reopen_vs_close_vs_visit() {
 #[test]
 fn loom_reopen_vs_who_waits_for_a_visitor() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, storage) = cold(&files, FRAME_BYTES);
         let number = mapping.number();
         let id = pagewell_io::Backend::id(&storage);
@@ -114,7 +113,7 @@ fn loom_reopen_vs_who_waits_for_a_visitor() {
 #[test]
 fn loom_close_vs_visitor() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, storage) = cold(&files, FRAME_BYTES);
         let visitor = Visitor::of(mapping.mapping()).expect("a file with a strong reference");
         let closer = {

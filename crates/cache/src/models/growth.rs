@@ -5,7 +5,6 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::Scheme;
 
 use pagewell_io::{Fault, FaultBackend, MemoryBackend, Operation};
 
@@ -22,7 +21,7 @@ use crate::write::growth::Grower;
 const HALF: usize = FRAME_BYTES / 2;
 
 /// Asserts that the file's bytes are [`OURS`] up to `old`, and `new` from there on.
-fn assert_prefix(mapping: &Mapping<Scheme>, old: usize, new: u8, path: ReadPath) {
+fn assert_prefix(mapping: &Mapping, old: usize, new: u8, path: ReadPath) {
     let size = mapping.size() as usize;
     let mut buf = vec![0; size];
     let n = Reader(mapping)
@@ -38,7 +37,7 @@ fn assert_prefix(mapping: &Mapping<Scheme>, old: usize, new: u8, path: ReadPath)
 
 /// A reader that sees the new size sees the appended bytes.
 fn append_vs_read(path: ReadPath) {
-    let files = pool::<Scheme>(5);
+    let files = pool(5);
     let (mapping, backend) = cold(&files, FRAME_BYTES);
     warm(&mapping, 0);
     let reader = {
@@ -70,7 +69,7 @@ fn loom_append_vs_referenced_read() {
 #[test]
 fn loom_append_within_page_vs_read() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend) = cold(&files, HALF);
         warm(&mapping, 0);
         let reader = {
@@ -92,7 +91,7 @@ fn loom_append_within_page_vs_read() {
 #[test]
 fn loom_gap_vs_read() {
     explore(3, || {
-        let files = pool::<Scheme>(5);
+        let files = pool(5);
         let (mapping, _) = cold(&files, FRAME_BYTES);
         warm(&mapping, 0);
         Grower(&mapping)
@@ -124,7 +123,7 @@ fn loom_gap_vs_read() {
 #[test]
 fn loom_append_vs_sync() {
     explore(3, || {
-        let files = pool::<Scheme>(5);
+        let files = pool(5);
         let (mapping, backend) = cold(&files, FRAME_BYTES);
         let syncer = {
             let mapping = Arc::clone(mapping.mapping());
@@ -149,7 +148,7 @@ fn loom_append_vs_sync() {
 #[test]
 fn loom_append_vs_append() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = cold(&files, FRAME_BYTES);
         Grower(&mapping).resize(0).expect("a healthy storage");
         let other = {
@@ -173,7 +172,7 @@ fn only_half(bytes: &[u8], from: usize) -> u8 {
 #[test]
 fn loom_append_within_page_vs_sync() {
     explore(3, || {
-        let files = pool::<Scheme>(5);
+        let files = pool(5);
         let (mapping, backend) = cold(&files, HALF);
         warm(&mapping, 0);
         let syncer = {
@@ -190,9 +189,9 @@ fn loom_append_within_page_vs_sync() {
 
 /// Opens a file of one uncached page, on a backend that orders its calls as the system does.
 fn on_ordered_storage(
-    files: &Arc<Files<Scheme>>,
+    files: &Arc<Files>,
     fails: fn(&Operation) -> bool,
-) -> (Opened<Scheme>, Arc<MemoryBackend>) {
+) -> (Opened, Arc<MemoryBackend>) {
     let storage = Arc::new(MemoryBackend::writable(vec![OURS; FRAME_BYTES]));
     let nr_calls = AtomicUsize::new(0);
     let backend = FaultBackend::with_script(Arc::clone(&storage), move |operation| {
@@ -210,7 +209,7 @@ fn on_ordered_storage(
 #[test]
 fn loom_read_vs_cut() {
     explore(3, || {
-        let files = pool::<Scheme>(5);
+        let files = pool(5);
         let (mapping, storage) = on_ordered_storage(&files, |_| false);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
@@ -232,7 +231,7 @@ fn loom_read_vs_cut() {
 #[test]
 fn loom_read_vs_failed_cut() {
     explore(3, || {
-        let files = pool::<Scheme>(5);
+        let files = pool(5);
         let is_cut = |operation: &Operation| matches!(operation, Operation::SetSize { .. });
         let (mapping, _) = on_ordered_storage(&files, is_cut);
         warm(&mapping, 0);

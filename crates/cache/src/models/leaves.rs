@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::Scheme;
 
 use super::{
     FOREIGN, assert_at_rest, assert_ours, cold, explore, leaf_frame, mapping, mapping_of, pool,
@@ -21,9 +20,9 @@ use crate::supply::policy::clock::Marks;
 
 /// During one copy, the page is evicted, its frame is reused, the leaf is removed and created
 /// again, and the page is filled again in the same frame. The slot must not repeat its old word.
-fn vs_leaf_remade(look: impl Fn(&Mapping<Scheme>) + Send + Sync + Copy + 'static) {
+fn vs_leaf_remade(look: impl Fn(&Mapping) + Send + Sync + Copy + 'static) {
     explore(3, move || {
-        let files = pool::<Scheme>(12);
+        let files = pool(12);
         let mapping = mapping(&files, 4);
         // A neighbouring leaf keeps the memory that both share.
         warm(&mapping, 2);
@@ -86,7 +85,7 @@ fn loom_wait_vs_leaf_remade() {
 fn loom_fill_vs_evict_leaf() {
     explore(2, || {
         // Both threads have enough frames, even while the evictor holds the leaf's frame.
-        let files = pool::<Scheme>(6);
+        let files = pool(6);
         let mapping = mapping(&files, 1);
         drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
         let leaf_frame = leaf_frame(&mapping);
@@ -110,7 +109,7 @@ fn loom_fill_vs_leaf_reuse() {
     let is_reused = Arc::new(AtomicBool::new(false));
     let reused = Arc::clone(&is_reused);
     explore(2, move || {
-        let files = pool::<Scheme>(8);
+        let files = pool(8);
         let ours = mapping(&files, 1);
         let other = mapping_of(&files, vec![FOREIGN; 4 * FRAME_BYTES]);
         // A neighbouring leaf keeps the memory that both share, so that the other file's next leaf
@@ -146,7 +145,7 @@ fn loom_fill_vs_leaf_reuse() {
 #[test]
 fn loom_make_leaf_vs_neighbour_leaves() {
     explore(3, || {
-        let files = pool::<Scheme>(16);
+        let files = pool(16);
         let (mapping, _) = cold(&files, 4 * FRAME_BYTES);
         drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
         let leaf_frame = leaf_frame(&mapping);
@@ -173,7 +172,7 @@ fn loom_make_leaf_vs_neighbour_leaves() {
 #[test]
 fn loom_make_leaf_vs_make_leaf() {
     explore(2, || {
-        let files = pool::<Scheme>(8);
+        let files = pool(8);
         let mapping = mapping(&files, 2);
         let other = {
             let (files, mapping) = (Arc::clone(&files), Arc::clone(mapping.mapping()));

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::Scheme;
 
 use super::{
     OURS, assert_clean_and_at_rest, explore, only_byte, pool, read, read_optimistically, stored,
@@ -25,7 +24,7 @@ use crate::writeback::flush::Flusher;
 const HALF: usize = FRAME_BYTES / 2;
 
 /// Replaces page 0 as a guard does. Returns its previous bytes.
-fn replace(mapping: &Mapping<Scheme>, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
+fn replace(mapping: &Mapping, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let holder = mapping.shared().next_holder();
     let (mut bytes, spare) = PageLocks(mapping)
         .lock_page(0, holder, IfLocked::Wait)
@@ -41,7 +40,7 @@ fn replace(mapping: &Mapping<Scheme>, change: impl FnOnce(&mut [u8])) -> Vec<u8>
 #[test]
 fn loom_read_vs_pin_mut() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = writable(&files);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
@@ -64,7 +63,7 @@ fn loom_read_vs_pin_mut() {
 #[test]
 fn loom_cancel_vs_write() {
     explore(2, || {
-        let files = pool::<Scheme>(6);
+        let files = pool(6);
         let (mapping, _) = writable(&files);
         let token = token(&mapping, 0).expect("a page that nobody has claimed");
         let holder = mapping.shared().next_holder();
@@ -87,7 +86,7 @@ fn loom_cancel_vs_write() {
 #[test]
 fn loom_publish_vs_write() {
     explore(2, || {
-        let files = pool::<Scheme>(8);
+        let files = pool(8);
         let (mapping, _) = writable(&files);
         let pin = Lookup(&mapping).get(0, || 1).expect("a page");
         let holder = mapping.shared().next_holder();
@@ -115,7 +114,7 @@ fn loom_publish_vs_write() {
 #[test]
 fn loom_pin_mut_vs_write() {
     explore(2, || {
-        let files = pool::<Scheme>(6);
+        let files = pool(6);
         let (mapping, backend) = writable(&files);
         let writer = {
             let mapping = Arc::clone(mapping.mapping());
@@ -139,7 +138,7 @@ fn loom_pin_mut_vs_write() {
 #[test]
 fn loom_pin_mut_of_pinned_vs_write() {
     explore(2, || {
-        let files = pool::<Scheme>(8);
+        let files = pool(8);
         let (mapping, _) = writable(&files);
         let pin = Lookup(&mapping).get(0, || 1).expect("a page");
         let writer = {
@@ -165,7 +164,7 @@ fn loom_pin_mut_of_pinned_vs_write() {
 #[test]
 fn loom_pin_mut_vs_pin_mut() {
     explore(2, || {
-        let files = pool::<Scheme>(8);
+        let files = pool(8);
         let (mapping, _) = writable(&files);
         let other = {
             let mapping = Arc::clone(mapping.mapping());
@@ -184,7 +183,7 @@ fn loom_pin_mut_vs_pin_mut() {
 #[test]
 fn loom_pin_mut_vs_discard() {
     explore(2, || {
-        let files = pool::<Scheme>(8);
+        let files = pool(8);
         let (mapping, backend) = writable(&files);
         let holder = files.shared.next_holder();
         let (mut bytes, spare) = PageLocks(&mapping)
@@ -213,7 +212,7 @@ fn loom_pin_mut_vs_discard() {
 #[test]
 fn loom_discard_of_locked_vs_write() {
     explore(2, || {
-        let files = pool::<Scheme>(8);
+        let files = pool(8);
         let (mapping, _) = writable(&files);
         let holder = files.shared.next_holder();
         let locked = PageLocks(&mapping).lock_page(0, holder, IfLocked::Wait);
@@ -233,7 +232,7 @@ fn loom_discard_of_locked_vs_write() {
 #[test]
 fn loom_pin_mut_vs_invalidate() {
     explore(2, || {
-        let files = pool::<Scheme>(6);
+        let files = pool(6);
         let (mapping, backend) = writable(&files);
         let frame = warm(&mapping, 0);
         let other = {
@@ -256,7 +255,7 @@ fn loom_pin_mut_vs_invalidate() {
 #[test]
 fn loom_pin_mut_vs_flush() {
     explore(2, || {
-        let files = pool::<Scheme>(6);
+        let files = pool(6);
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let flusher = {

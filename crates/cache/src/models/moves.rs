@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use loom::thread;
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FRAME_BYTES, FramePool, HugePages, Nodes, PoolConfig};
 
 use super::{
@@ -19,14 +18,14 @@ use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::moves::{PageMove, move_out_of, move_page};
 
-fn two_nodes() -> Arc<Files<Scheme>> {
+fn two_nodes() -> Arc<Files> {
     let mut config = PoolConfig::new(8);
     config.nodes = Nodes::Unbound(2);
     config.huge_pages = HugePages::System;
     files_of(FramePool::new(&config).expect("a small pool"))
 }
 
-fn other_node(files: &Files<Scheme>, frame: pagewell_frame::FrameNr) -> usize {
+fn other_node(files: &Files, frame: pagewell_frame::FrameNr) -> usize {
     1 - files
         .supply()
         .pool()

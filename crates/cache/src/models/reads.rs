@@ -5,7 +5,6 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::Scheme;
 use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 
 use super::{
@@ -31,7 +30,7 @@ use crate::supply::policy::clock::Marks;
 #[test]
 fn loom_read_vs_fill() {
     explore(2, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; FRAME_BYTES]), |_, _| {
             Fault::None
         });
@@ -54,9 +53,7 @@ fn loom_read_vs_fill() {
 }
 
 /// Opens a file of one page, the first read of whose backend fails. Returns the backend too.
-fn with_failing_read(
-    files: &Arc<Files<Scheme>>,
-) -> (Opened<Scheme>, Arc<FaultBackend<MemoryBackend>>) {
+fn with_failing_read(files: &Arc<Files>) -> (Opened, Arc<FaultBackend<MemoryBackend>>) {
     let nr_reads = AtomicUsize::new(0);
     let backend =
         FaultBackend::new(
@@ -74,7 +71,7 @@ fn with_failing_read(
 #[test]
 fn loom_failed_fill_vs_follower() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = with_failing_read(&files);
         let report = Followers::join(mapping.followers(), 0);
         let leader = {
@@ -103,7 +100,7 @@ fn loom_failed_fill_vs_follower() {
 #[test]
 fn loom_failed_fill_vs_later_claim() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = with_failing_read(&files);
         let report = Followers::join(mapping.followers(), 0);
         let follower = {
@@ -134,9 +131,9 @@ fn loom_failed_fill_vs_later_claim() {
 #[test]
 fn loom_failed_fill_vs_read() {
     explore(2, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend) = with_failing_read(&files);
-        let has_failed = |mapping: &Mapping<Scheme>| match Lookup(mapping).get(0, || 1) {
+        let has_failed = |mapping: &Mapping| match Lookup(mapping).get(0, || 1) {
             Ok(_) => false,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Io);
@@ -159,7 +156,7 @@ fn loom_failed_fill_vs_read() {
 
 /// ABA: during one copy, the page is evicted, and filled again in its reused frame and slot.
 fn read_vs_evict_and_reuse() {
-    let files = pool::<Scheme>(4);
+    let files = pool(4);
     let mapping = mapping(&files, 1);
     let frame = warm(&mapping, 0);
     let reader = {
@@ -197,7 +194,7 @@ fn loom_read_vs_evict_and_reuse() {
 #[test]
 fn loom_read_vs_replacement() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; FRAME_BYTES]), |_, _| {
             Fault::None
         });
@@ -227,7 +224,7 @@ fn loom_read_vs_replacement() {
 
 /// A read that fails its check and then ends leaves no byte of another page in the buffer.
 fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
-    let files = pool::<Scheme>(4);
+    let files = pool(4);
     let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
     let is_warm = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let backend = {
@@ -282,7 +279,7 @@ fn loom_failed_read_leaves_no_foreign_bytes_on_error() {
 }
 
 fn pin_vs_evict() {
-    let files = pool::<Scheme>(4);
+    let files = pool(4);
     let mapping = mapping(&files, 1);
     let frame = warm(&mapping, 0);
     let pinner = {
@@ -323,7 +320,7 @@ fn loom_pin_vs_evict() {
 #[test]
 fn loom_remove_vs_unpin() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let mapping = mapping(&files, 1);
         warm(&mapping, 0);
         let frame = {
@@ -349,10 +346,10 @@ fn loom_remove_vs_unpin() {
 #[test]
 fn loom_evict_vs_evict() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let mapping = mapping(&files, 1);
         let frame = warm(&mapping, 0);
-        let evict = move |files: &Files<Scheme>| {
+        let evict = move |files: &Files| {
             let unique = Evictor(files.supply()).try_evict(frame, Marks::Ignored);
             if let Some(unique) = &unique {
                 scribble(unique);
@@ -375,7 +372,7 @@ fn loom_evict_vs_evict() {
 #[test]
 fn loom_teardown_vs_evict() {
     explore(2, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let mapping = mapping(&files, 1);
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::Scheme;
 use pagewell_io::{Fault, FaultBackend, MemoryBackend};
 
 use super::{OURS, SharedBackend, assert_at_rest, assert_ours, explore, open, pool, read, warm};
@@ -16,7 +15,7 @@ use crate::read::reader::{ReadPath, Reader};
 /// The read returns old or new bytes, but not the zeros past the old end.
 fn read_vs_growth(path: ReadPath) {
     let half = FRAME_BYTES / 2;
-    let files = pool::<Scheme>(4);
+    let files = pool(4);
     let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; half]), |_, _| Fault::None);
     let backend = Arc::new(backend);
     let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
@@ -50,7 +49,7 @@ fn loom_referenced_read_vs_growth() {
 fn loom_read_vs_shrink_and_growth() {
     explore(2, || {
         let half = FRAME_BYTES / 2;
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
         let backend = Arc::new(FaultBackend::new(content, |_, _| Fault::None));
         let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
@@ -81,7 +80,7 @@ fn loom_read_vs_shrink_and_growth() {
 fn loom_fill_vs_refresh() {
     explore(3, || {
         let half = FRAME_BYTES / 2;
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; half]), |_, _| Fault::None);
         let backend = Arc::new(backend);
         let mapping = open(&files, SharedBackend(Arc::clone(&backend)));

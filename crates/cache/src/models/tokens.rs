@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::Scheme;
 
 use super::{
     OURS, assert_at_rest, cold, explore, leaf_frame, pool, read, token, warm, writable, write,
@@ -27,7 +26,7 @@ const HAS: u8 = 7;
 const HAS_NOT: u8 = 8;
 
 /// Returns the first byte of a page, and a token, by one view without a reference.
-fn look(mapping: &Mapping<Scheme>, page: u64) -> Option<(u8, Token)> {
+fn look(mapping: &Mapping, page: u64) -> Option<(u8, Token)> {
     match Viewer(mapping).look(page, None, &mut |v: &View<'_>| Ok((v.u8(0)?, v.token()))) {
         Looked::Done(seen) => Some(seen),
         _ => None,
@@ -39,7 +38,7 @@ fn look(mapping: &Mapping<Scheme>, page: u64) -> Option<(u8, Token)> {
 #[test]
 fn loom_go_down_vs_split() {
     explore(2, || {
-        let files = pool::<Scheme>(12);
+        let files = pool(12);
         let (mapping, _) = cold(&files, 3 * FRAME_BYTES);
         for (page, byte) in [(PARENT, LEFT as u8), (LEFT, HAS), (RIGHT, HAS_NOT)] {
             write(&mapping, page, byte);
@@ -69,7 +68,7 @@ fn loom_go_down_vs_split() {
 #[test]
 fn loom_go_down_with_references_vs_split() {
     explore(1, || {
-        let files = pool::<Scheme>(12);
+        let files = pool(12);
         let (mapping, _) = cold(&files, 3 * FRAME_BYTES);
         for (page, byte) in [(PARENT, LEFT as u8), (LEFT, HAS), (RIGHT, HAS_NOT)] {
             write(&mapping, page, byte);
@@ -100,9 +99,9 @@ fn loom_go_down_with_references_vs_split() {
 }
 
 /// Versions start over while a token is made, and reach the previous value in the same frame.
-fn vs_versions_that_start_over(change: impl Fn(&Mapping<Scheme>) + Send + Sync + Copy + 'static) {
+fn vs_versions_that_start_over(change: impl Fn(&Mapping) + Send + Sync + Copy + 'static) {
     explore(3, move || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = writable(&files);
         let slot = || mapping.index().look(0).expect("a slot").slot;
         let (first, frame) = (slot(), slot().frame());
@@ -161,7 +160,7 @@ fn loom_token_vs_touch_that_starts_over() {
 #[test]
 fn loom_token_vs_leaf_remade() {
     explore(3, || {
-        let files = pool::<Scheme>(12);
+        let files = pool(12);
         let (mapping, _) = cold(&files, 4 * FRAME_BYTES);
         // A neighbouring leaf keeps the memory that both share.
         warm(&mapping, 2);
@@ -206,7 +205,7 @@ fn loom_token_vs_leaf_remade() {
 #[test]
 fn loom_token_vs_claim() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = writable(&files);
         let token = token(&mapping, 0).expect("a page that nobody has claimed");
         let other = {

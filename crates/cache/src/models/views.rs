@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::Scheme;
 
 use super::{
     FOREIGN, OURS, assert_at_rest, explore, mapping, only_byte, pool, read, scribble, warm,
@@ -37,7 +36,7 @@ fn words(v: &View<'_>) -> Result<Vec<u8>, Torn> {
 #[test]
 fn loom_view_vs_evict_and_reuse() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let mapping = mapping(&files, 1);
         let frame = warm(&mapping, 0);
         let viewer = {
@@ -67,7 +66,7 @@ fn loom_view_vs_evict_and_reuse() {
 #[test]
 fn loom_view_vs_write() {
     explore(2, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = writable(&files);
         let viewer = {
             let mapping = Arc::clone(mapping.mapping());
@@ -90,7 +89,7 @@ fn loom_view_vs_write() {
 #[test]
 fn loom_view_that_checks_vs_write() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = writable(&files);
         let viewer = {
             let mapping = Arc::clone(mapping.mapping());
@@ -114,7 +113,7 @@ fn loom_view_that_checks_vs_write() {
 #[test]
 fn loom_view_that_goes_round_in_circles_ends() {
     explore(1, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = writable(&files);
         let viewer = {
             let mapping = Arc::clone(mapping.mapping());
@@ -142,7 +141,7 @@ fn circle(v: &View<'_>) -> Result<(), Torn> {
 fn loom_view_vs_cut_and_growth() {
     explore(2, || {
         let half = FRAME_BYTES / 2;
-        let files = pool::<Scheme>(5);
+        let files = pool(5);
         let (mapping, _) = writable(&files);
         let viewer = {
             let mapping = Arc::clone(mapping.mapping());
@@ -168,7 +167,7 @@ fn loom_view_vs_cut_and_growth() {
 fn loom_view_vs_growth_and_write() {
     explore(2, || {
         let half = FRAME_BYTES / 2;
-        let files = pool::<Scheme>(5);
+        let files = pool(5);
         let (mapping, _) = super::cold(&files, half);
         warm(&mapping, 0);
         let viewer = {
@@ -192,6 +191,6 @@ fn loom_view_vs_growth_and_write() {
     });
 }
 
-fn view_bytes(mapping: &Mapping<Scheme>) -> Vec<u8> {
+fn view_bytes(mapping: &Mapping) -> Vec<u8> {
     Viewer(mapping).view(0, &mut words, || 1).expect("a page")
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use loom::thread;
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FRAME_BYTES, FrameNr};
 use pagewell_io::{Fault, FaultBackend, MemoryBackend, Operation};
 
@@ -26,9 +25,9 @@ use crate::writeback::flush::Flusher;
 /// Opens a file of one cached page, on a backend that fails the first call that `fails` selects. A
 /// failed sync loses the written bytes without a record of the loss.
 fn failing(
-    files: &Arc<Files<Scheme>>,
+    files: &Arc<Files>,
     fails: fn(&Operation) -> bool,
-) -> (Opened<Scheme>, Arc<MemoryBackend>, FrameNr) {
+) -> (Opened, Arc<MemoryBackend>, FrameNr) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; FRAME_BYTES]));
     let has_failed = AtomicBool::new(false);
     let bytes = Arc::clone(&backend);
@@ -59,7 +58,7 @@ fn is_sync(operation: &Operation) -> bool {
 #[test]
 fn loom_write_vs_flush() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let flusher = {
@@ -80,7 +79,7 @@ fn loom_write_vs_flush() {
 #[test]
 fn loom_flush_fails_vs_write() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend, _) = failing(&files, is_write);
         write(&mapping, 0, 1);
         let flusher = {
@@ -102,7 +101,7 @@ fn loom_flush_fails_vs_write() {
 #[test]
 fn loom_flush_fails_vs_evict() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend, frame) = failing(&files, is_write);
         write(&mapping, 0, 1);
         let evictor = {
@@ -128,7 +127,7 @@ fn loom_flush_fails_vs_evict() {
 #[test]
 fn loom_sync_vs_write() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let syncer = {
@@ -150,7 +149,7 @@ fn loom_sync_vs_write() {
 #[test]
 fn loom_sync_fails_vs_write() {
     explore(2, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend, _) = failing(&files, is_sync);
         write(&mapping, 0, 1);
         let writer = {
@@ -171,7 +170,7 @@ fn loom_sync_fails_vs_write() {
 #[test]
 fn loom_sync_fails_vs_evict() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend, frame) = failing(&files, is_sync);
         write(&mapping, 0, 1);
         let evictor = {
@@ -191,7 +190,7 @@ fn loom_sync_fails_vs_evict() {
 #[test]
 fn loom_discard_vs_flush() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let flusher = {
@@ -212,7 +211,7 @@ fn loom_discard_vs_flush() {
 #[test]
 fn loom_discard_vs_write() {
     explore(2, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let writer = {
@@ -234,7 +233,7 @@ fn loom_discard_vs_write() {
 #[test]
 fn loom_flush_vs_truncate() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let flusher = {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::Scheme;
 
 use super::{
     OURS, assert_at_rest, assert_clean_and_at_rest, cold, explore, only_byte, pool, read,
@@ -22,7 +21,7 @@ use crate::write::growth::Grower;
 #[test]
 fn loom_read_vs_write() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = writable(&files);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
@@ -46,7 +45,7 @@ fn loom_read_vs_write() {
 #[test]
 fn loom_referenced_read_vs_write() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = writable(&files);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
@@ -67,7 +66,7 @@ fn loom_referenced_read_vs_write() {
 #[test]
 fn loom_write_vs_write() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = writable(&files);
         let other = {
             let mapping = Arc::clone(mapping.mapping());
@@ -85,7 +84,7 @@ fn loom_write_vs_write() {
 #[test]
 fn loom_write_vs_pin() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = writable(&files);
         let pinner = {
             let mapping = Arc::clone(mapping.mapping());
@@ -112,7 +111,7 @@ fn loom_write_vs_pin() {
 #[test]
 fn loom_write_vs_evict() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend) = writable(&files);
         let frame = warm(&mapping, 0);
         let evictor = {
@@ -133,7 +132,7 @@ fn loom_write_vs_evict() {
 #[test]
 fn loom_write_vs_truncate() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend) = writable(&files);
         let cutter = {
             let mapping = Arc::clone(mapping.mapping());
@@ -162,7 +161,7 @@ fn loom_write_vs_truncate() {
 #[test]
 fn loom_create_vs_truncate() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, backend) = cold(&files, FRAME_BYTES);
         let cutter = {
             let mapping = Arc::clone(mapping.mapping());
@@ -188,7 +187,7 @@ fn loom_create_vs_truncate() {
 #[test]
 fn loom_fill_vs_whole_write() {
     explore(2, || {
-        let files = pool::<Scheme>(5);
+        let files = pool(5);
         let (mapping, backend) = cold(&files, FRAME_BYTES);
         let reader = {
             let mapping = Arc::clone(mapping.mapping());
@@ -210,7 +209,7 @@ fn loom_fill_vs_whole_write() {
 #[test]
 fn loom_two_fills_vs_whole_write() {
     explore(1, || {
-        let files = pool::<Scheme>(6);
+        let files = pool(6);
         let (mapping, backend) = cold(&files, FRAME_BYTES);
         let readers = [ReadPath::Optimistic, ReadPath::Referenced].map(|path| {
             let mapping = Arc::clone(mapping.mapping());
@@ -236,7 +235,7 @@ fn loom_two_fills_vs_whole_write() {
 fn loom_whole_write_vs_growth() {
     explore(1, || {
         let half = FRAME_BYTES / 2;
-        let files = pool::<Scheme>(5);
+        let files = pool(5);
         let (mapping, backend) = cold(&files, half);
         let other = {
             let mapping = Arc::clone(mapping.mapping());
@@ -263,7 +262,7 @@ fn loom_whole_write_vs_growth() {
 #[test]
 fn loom_read_vs_two_moves() {
     explore(3, || {
-        let files = pool::<Scheme>(4);
+        let files = pool(4);
         let (mapping, _) = writable(&files);
         let frame = warm(&mapping, 0);
         let reader = {

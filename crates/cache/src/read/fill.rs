@@ -19,7 +19,6 @@
 
 use std::io;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, UniqueFrame};
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::RacyBytes;
@@ -43,9 +42,9 @@ use crate::supply::transfers::{NodeSet, Transfer};
 
 #[derive(Debug)]
 #[must_use]
-pub(crate) enum Fill<'m, S: RefScheme> {
+pub(crate) enum Fill<'m> {
     /// The page was read. Contains the number of its bytes that lie within the file.
-    Filled(FrameRef<'m, S>, usize),
+    Filled(FrameRef<'m>, usize),
     /// Another thread has claimed or filled the page: look it up again.
     Raced,
     /// The file is being truncated, or just was: look the page up again after the truncation.
@@ -53,10 +52,10 @@ pub(crate) enum Fill<'m, S: RefScheme> {
 }
 
 #[derive(Debug)]
-struct Pending<'m, S: RefScheme> {
+struct Pending<'m> {
     // The frame is freed before the claim ends: a thread that waits for the slot will need a frame.
-    frame: UniqueFrame<'m, S>,
-    claim: Claim<'m, S>,
+    frame: UniqueFrame<'m>,
+    claim: Claim<'m>,
     /// Frame of the leaf, and position of the slot in it.
     place: (u64, u64),
     /// Number of bytes of the page that the backend has.
@@ -66,8 +65,8 @@ struct Pending<'m, S: RefScheme> {
     readable: usize,
 }
 
-impl<'m, S: RefScheme> Pending<'m, S> {
-    fn new(frame: UniqueFrame<'m, S>, claim: Claim<'m, S>, place: (u64, u64)) -> Self {
+impl<'m> Pending<'m> {
+    fn new(frame: UniqueFrame<'m>, claim: Claim<'m>, place: (u64, u64)) -> Self {
         Self {
             frame,
             claim,
@@ -79,13 +78,13 @@ impl<'m, S: RefScheme> Pending<'m, S> {
 }
 
 #[derive(Debug)]
-pub(super) struct Batch<'m, S: RefScheme> {
+pub(super) struct Batch<'m> {
     // The transfer is dropped after the pages, so that a waiting thread can use their frames.
-    first: Pending<'m, S>,
-    more: Vec<Pending<'m, S>>,
+    first: Pending<'m>,
+    more: Vec<Pending<'m>>,
     transfer: Option<Transfer<'m>>,
     _permit: Permit<'m>,
-    filler: Filler<'m, S>,
+    filler: Filler<'m>,
     page: PageNr,
     /// Size of the backend's file at the preparation. The fill uses no byte past it.
     size: u64,
@@ -127,18 +126,18 @@ impl<'m> Restorer<'m> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Filler<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+pub(crate) struct Filler<'m>(pub(crate) &'m Mapping);
 
-impl<S: RefScheme> Clone for Filler<'_, S> {
+impl Clone for Filler<'_> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<S: RefScheme> Copy for Filler<'_, S> {}
+impl Copy for Filler<'_> {}
 
-impl<'m, S: RefScheme> Filler<'m, S> {
-    pub(crate) fn fill(self, page: PageNr, want: usize) -> Result<Fill<'m, S>, Error> {
+impl<'m> Filler<'m> {
+    pub(crate) fn fill(self, page: PageNr, want: usize) -> Result<Fill<'m>, Error> {
         let Some(mut batch) = self.prepare(page, want)? else {
             return Ok(Fill::Raced);
         };
@@ -169,7 +168,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
 
     /// Prepares a fill of `page`, and of missing pages after it that need no waiting, at most
     /// `want` pages. The caller holds no claim. Returns `None` if `page` is claimed or filled.
-    fn prepare(self, page: PageNr, want: usize) -> Result<Option<Batch<'m, S>>, Error> {
+    fn prepare(self, page: PageNr, want: usize) -> Result<Option<Batch<'m>>, Error> {
         let out_of_frames = |reason: OutOfFrames| self.0.out_of_frames(Op::Read, &reason);
         self.check(page)?;
 
@@ -195,11 +194,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
 
     /// As [`prepare`](Self::prepare), but returns `None` where `prepare` would wait.
     #[cfg(not(loom))]
-    pub(super) fn try_prepare(
-        self,
-        page: PageNr,
-        want: usize,
-    ) -> Result<Option<Batch<'m, S>>, Error> {
+    pub(super) fn try_prepare(self, page: PageNr, want: usize) -> Result<Option<Batch<'m>>, Error> {
         self.check(page)?;
         let page_frames = self.0.order().frames() as usize;
         let in_flight = &self.0.supply().in_flight;
@@ -230,11 +225,11 @@ impl<'m, S: RefScheme> Filler<'m, S> {
 
     fn batch(
         self,
-        mut first: Pending<'m, S>,
+        mut first: Pending<'m>,
         mut permit: Permit<'m>,
         page: PageNr,
         want: usize,
-    ) -> Result<Batch<'m, S>, Error> {
+    ) -> Result<Batch<'m>, Error> {
         // 2. Claim and allocate for neighbours, up to the first that needs waiting.
         let page_frames = self.0.order().frames() as usize;
         let mut more = Vec::new();
@@ -295,7 +290,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
     }
 
     /// Returns `None` if the page is not missing, its leaf is not in use, or a step must wait.
-    fn try_neighbour(self, page: PageNr) -> Option<Pending<'m, S>> {
+    fn try_neighbour(self, page: PageNr) -> Option<Pending<'m>> {
         let leaf = self.0.index().leaf(self.0.claims(), page)?;
         let (claim, place) = self.0.claim_empty(leaf, page)?;
         let frame = Allocator(self.0.supply()).try_alloc(self.0.order())?;
@@ -303,7 +298,7 @@ impl<'m, S: RefScheme> Filler<'m, S> {
     }
 
     /// If `extra` is 1, returns a reference for the caller.
-    fn publish(self, pending: Pending<'m, S>, extra: u32) -> Option<FrameRef<'m, S>> {
+    fn publish(self, pending: Pending<'m>, extra: u32) -> Option<FrameRef<'m>> {
         let Pending {
             frame,
             claim,
@@ -322,8 +317,8 @@ impl<'m, S: RefScheme> Filler<'m, S> {
     }
 }
 
-impl<'m, S: RefScheme> Batch<'m, S> {
-    fn all(&self) -> impl Iterator<Item = &Pending<'m, S>> {
+impl<'m> Batch<'m> {
+    fn all(&self) -> impl Iterator<Item = &Pending<'m>> {
         std::iter::once(&self.first).chain(&self.more)
     }
 
@@ -434,7 +429,7 @@ impl<'m, S: RefScheme> Batch<'m, S> {
     }
 
     /// 4. Publishes the first `nr` pages, and returns a reference to the first. Frees the rest.
-    fn publish_first(self, nr: usize) -> Fill<'m, S> {
+    fn publish_first(self, nr: usize) -> Fill<'m> {
         let len = self.first.readable;
         match self.publish(nr, 1) {
             Some(reference) => Fill::Filled(reference, len),
@@ -447,13 +442,13 @@ impl<'m, S: RefScheme> Batch<'m, S> {
         drop(self.publish(nr, 0));
     }
 
-    pub(super) fn publish_zeros(self) -> Fill<'m, S> {
+    pub(super) fn publish_zeros(self) -> Fill<'m> {
         let bytes = self.first.frame.bytes();
         bytes.zero(0, bytes.len());
         self.publish_first(1)
     }
 
-    fn publish(self, nr: usize, extra: u32) -> Option<FrameRef<'m, S>> {
+    fn publish(self, nr: usize, extra: u32) -> Option<FrameRef<'m>> {
         // Dropped in reverse order: the pages before the transfer, the reservation last.
         let Self {
             _permit,

@@ -27,7 +27,6 @@ use std::fmt;
 use std::io;
 use std::mem;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_io::engine::{Completion, Job, Request, Span, Spans};
 use pagewell_sync::Arc;
 use pagewell_sync::ledger::{self, Resource};
@@ -40,14 +39,14 @@ use crate::mapping::record::Mapping;
 use crate::mapping::visitor::Visitor;
 use crate::read::fill::{Batch, Fill, Filler, Landed};
 
-struct Flight<S: RefScheme> {
+struct Flight {
     /// Dropped before `visitor`, since it borrows from the mapping. `None` once it was dropped.
-    batch: Option<Batch<'static, S>>,
-    visitor: Visitor<S>,
+    batch: Option<Batch<'static>>,
+    visitor: Visitor,
     report: Option<Arc<Report>>,
 }
 
-impl<S: RefScheme> fmt::Debug for Flight<S> {
+impl fmt::Debug for Flight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Flight").field(&self.batch).finish()
     }
@@ -63,17 +62,17 @@ pub(crate) enum Departure {
 }
 
 #[derive(Debug)]
-pub(crate) struct Flights<'m, S: RefScheme>(pub(crate) &'m Arc<Mapping<S>>);
+pub(crate) struct Flights<'m>(pub(crate) &'m Arc<Mapping>);
 
-impl<S: RefScheme> Clone for Flights<'_, S> {
+impl Clone for Flights<'_> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<S: RefScheme> Copy for Flights<'_, S> {}
+impl Copy for Flights<'_> {}
 
-impl<S: RefScheme> Flights<'_, S> {
+impl Flights<'_> {
     /// Prepares a fill of `page` and of missing pages after it, at most `want` pages in total,
     /// without waiting. Fails with [`OutOfRange`](crate::ErrorKind::OutOfRange) past the end of the
     /// file, and with [`Deadlock`](crate::ErrorKind::Deadlock) in a page codec.
@@ -107,7 +106,7 @@ impl<S: RefScheme> Flights<'_, S> {
         // `visitor`, which does not move, and exists as long as `visitor`. The flight drops the
         // batch first: by the order of its fields, and in `land`. No function passes on a value
         // with the extended lifetime.
-        let batch = unsafe { mem::transmute::<Batch<'_, S>, Batch<'static, S>>(batch) };
+        let batch = unsafe { mem::transmute::<Batch<'_>, Batch<'static>>(batch) };
         // The thread that completes the request takes over the claims and the reservation.
         ledger::released(Resource::SlotClaim, nr_pages);
         ledger::released(Resource::Reservation, 1);
@@ -124,7 +123,7 @@ impl<S: RefScheme> Flights<'_, S> {
     }
 }
 
-impl<S: RefScheme> Completion for Flight<S> {
+impl Completion for Flight {
     fn is_prompt(&self) -> bool {
         true
     }
@@ -140,7 +139,7 @@ impl<S: RefScheme> Completion for Flight<S> {
     }
 }
 
-impl<S: RefScheme> Flight<S> {
+impl Flight {
     fn land(mut self: Box<Self>, result: io::Result<usize>) {
         keep_wakers(move || {
             if let Some(batch) = self.take_over() {
@@ -152,7 +151,7 @@ impl<S: RefScheme> Flight<S> {
     }
 
     /// Returns the batch, whose claims and reservation this thread holds from now on.
-    fn take_over(&mut self) -> Option<Batch<'static, S>> {
+    fn take_over(&mut self) -> Option<Batch<'static>> {
         let batch = self.batch.take()?;
         ledger::acquired(Resource::SlotClaim, batch.nr_pages());
         ledger::acquired(Resource::Reservation, 1);
@@ -160,18 +159,13 @@ impl<S: RefScheme> Flight<S> {
     }
 }
 
-impl<S: RefScheme> Drop for Flight<S> {
+impl Drop for Flight {
     fn drop(&mut self) {
         drop(self.take_over());
     }
 }
 
-fn land<S: RefScheme>(
-    batch: Batch<'_, S>,
-    result: io::Result<usize>,
-    report: Option<&Report>,
-    mapping: &Mapping<S>,
-) {
+fn land(batch: Batch<'_>, result: io::Result<usize>, report: Option<&Report>, mapping: &Mapping) {
     let landed = match result {
         Ok(read) => batch.landed(read),
         Err(error) => Err(Filler(mapping).failed(error)),

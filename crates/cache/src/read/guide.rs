@@ -1,6 +1,5 @@
 //! Readahead and accessed bits of a handle's reads.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;
 
 use crate::base::page::PageNr;
@@ -10,13 +9,13 @@ use crate::read::prefetch::Prefetcher;
 use crate::read::reader::Guide;
 
 #[derive(Debug)]
-pub(crate) struct OfHandle<'h, S: RefScheme> {
-    mapping: &'h Arc<Mapping<S>>,
+pub(crate) struct OfHandle<'h> {
+    mapping: &'h Arc<Mapping>,
     sequence: &'h Sequence,
 }
 
-impl<'h, S: RefScheme> OfHandle<'h, S> {
-    pub(crate) fn new(mapping: &'h Arc<Mapping<S>>, sequence: &'h Sequence) -> Self {
+impl<'h> OfHandle<'h> {
+    pub(crate) fn new(mapping: &'h Arc<Mapping>, sequence: &'h Sequence) -> Self {
         Self { mapping, sequence }
     }
 
@@ -32,7 +31,7 @@ impl<'h, S: RefScheme> OfHandle<'h, S> {
     }
 }
 
-impl<S: RefScheme> Guide for OfHandle<'_, S> {
+impl Guide for OfHandle<'_> {
     fn on_miss(&self, page: PageNr, wanted: usize) -> usize {
         let way = match self.mapping.is_deep() {
             true => Way::Apart,

@@ -11,7 +11,6 @@
 //! Progress. An attempt is repeated only if another thread changes the slot or a transfer of
 //! several pages fails. Lookups sleep during long claims and truncations. Other waits are brief.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameRef, TryGetFrame};
 use pagewell_sync::atomic::Ordering;
 use pagewell_sync::thread::Backoff;
@@ -27,8 +26,8 @@ use crate::mapping::record::Mapping;
 use crate::read::fill::{Fill, Filler};
 
 #[derive(Debug)]
-pub(crate) struct Found<'m, S: RefScheme> {
-    pub(crate) reference: FrameRef<'m, S>,
+pub(crate) struct Found<'m> {
+    pub(crate) reference: FrameRef<'m>,
     /// End of the file's bytes in this page, as a position in the file. The file had at least this
     /// size while the page was in this frame; later sizes may not apply to it.
     pub(crate) end: u64,
@@ -43,17 +42,13 @@ enum Waited {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lookup<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+pub(crate) struct Lookup<'m>(pub(crate) &'m Mapping);
 
-impl<'m, S: RefScheme> Lookup<'m, S> {
+impl<'m> Lookup<'m> {
     /// Returns a reference to the frame of `page`. If the page is missing, fills it and missing
     /// neighbours, at most `ahead` pages in total. `ahead` is called at most once. The lookup may
     /// wait for claims and for a budget reservation, so the caller holds no claim.
-    pub(crate) fn get(
-        self,
-        page: PageNr,
-        ahead: impl Fn() -> usize,
-    ) -> Result<Found<'m, S>, Error> {
+    pub(crate) fn get(self, page: PageNr, ahead: impl Fn() -> usize) -> Result<Found<'m>, Error> {
         let mut want = None;
         let mut backoff = Backoff::new();
         loop {
@@ -144,7 +139,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         page: PageNr,
         op: Op,
         ahead: &F,
-    ) -> Result<(FrameRef<'m, S>, usize), Error> {
+    ) -> Result<(FrameRef<'m>, usize), Error> {
         let past_end = || self.0.error(ErrorKind::OutOfRange, op);
         let start = page
             .checked_mul(self.0.page_size() as u64)
@@ -176,7 +171,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         error: Error,
         page: PageNr,
         ahead: &dyn Fn() -> usize,
-    ) -> Result<Found<'m, S>, Error> {
+    ) -> Result<Found<'m>, Error> {
         self.0.make_room(error)?;
         self.get(page, ahead)
     }
@@ -185,7 +180,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
     /// caller calls [`get`](Self::get). Inlined by force: to pass a result through memory twice
     /// costs as much as to take the reference.
     #[inline(always)]
-    fn try_hit(self, page: PageNr) -> Option<Found<'m, S>> {
+    fn try_hit(self, page: PageNr) -> Option<Found<'m>> {
         let seen = self.0.index().look(page)?;
         if !matches!(seen.slot.state(), State::Present(_)) {
             return None;
@@ -197,7 +192,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
 
     /// Returns a reference to the frame that `seen` names, if it is still the page's.
     #[inline]
-    pub(crate) fn try_get_seen(self, seen: Seen<'_>) -> Result<Option<Found<'m, S>>, Error> {
+    pub(crate) fn try_get_seen(self, seen: Seen<'_>) -> Result<Option<Found<'m>>, Error> {
         let frame = pagewell_frame::FrameNr::new(seen.slot.frame());
         match self.0.pool().try_get(frame) {
             TryGetFrame::Taken(reference) => {
@@ -214,7 +209,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
 
     /// Returns a reference to the frame of `page` if the page is resident, without waiting and
     /// without setting the accessed bit.
-    pub(crate) fn peek(self, page: PageNr) -> Result<Option<Found<'m, S>>, Error> {
+    pub(crate) fn peek(self, page: PageNr) -> Result<Option<Found<'m>>, Error> {
         match self.0.index().look(page) {
             Some(seen) if matches!(seen.slot.state(), State::Present(_)) => self.try_get_seen(seen),
             _ => Ok(None),
@@ -251,7 +246,7 @@ impl<'m, S: RefScheme> Lookup<'m, S> {
         if let Some(leaf) = self.0.index().leaf(self.0.claims(), page) {
             // ORDERING: Relaxed; the accessed bit is a hint, and a read-modify-write continues the
             // release sequence of the slot's publisher.
-            let _ = leaf.slot(Leaf::<S>::slot_of(page)).compare_exchange(
+            let _ = leaf.slot(Leaf::slot_of(page)).compare_exchange(
                 seen.slot.bits(),
                 seen.slot.with_referenced().bits(),
                 Ordering::Relaxed,

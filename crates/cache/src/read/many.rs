@@ -14,7 +14,6 @@
 //! its own, after the I/O engine has read the missing pages of these requests together
 //! ([`crate::read::flight`]).
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
 
 use crate::base::error::Error;
@@ -51,7 +50,7 @@ impl<'b> ReadRequest<'b> {
     }
 }
 
-impl<S: RefScheme> Reader<'_, S> {
+impl Reader<'_> {
     /// Performs the hits among up to [`GROUP`] requests. Returns a set bit for each other request.
     #[inline]
     pub(crate) fn read_group(self, requests: &mut [ReadRequest<'_>]) -> u32 {

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::Deref;
 
-use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{FrameRef, Hold, OwnedHold};
 
 use crate::base::error::{Error, Op};
@@ -21,8 +20,8 @@ use crate::read::raw;
 ///
 /// For C code that reads a little past the end of its input, at least 4 KiB of memory after the
 /// page are readable too while the guard exists. Their contents are unspecified, and may change.
-pub struct PageGuard<'f, S: RefScheme = Scheme> {
-    hold: Hold<'f, S>,
+pub struct PageGuard<'f> {
+    hold: Hold<'f>,
     len: usize,
 }
 
@@ -30,32 +29,29 @@ pub struct PageGuard<'f, S: RefScheme = Scheme> {
 ///
 /// The bytes do not change while the guard exists, whatever happens to the page, the file and the
 /// cache: the guard keeps the memory that contains them. It does not keep the file open.
-pub struct OwnedPageGuard<S: RefScheme = Scheme> {
-    hold: OwnedHold<Shared<S>>,
+pub struct OwnedPageGuard {
+    hold: OwnedHold<Shared>,
     len: usize,
 }
 
 /// Returns the frame of `page`, and the number of its bytes within the file. Inlined: a result
 /// stored and loaded in pieces of different sizes stalls the processor.
 #[inline(always)]
-fn pin<S: RefScheme>(
-    mapping: &Mapping<S>,
-    page: PageNr,
-) -> Result<(FrameRef<'_, S>, usize), Error> {
+fn pin(mapping: &Mapping, page: PageNr) -> Result<(FrameRef<'_>, usize), Error> {
     mapping.check_home(Op::Pin)?;
     Lookup(mapping).hold(page, Op::Pin, &|| 1)
 }
 
-impl<'f, S: RefScheme> PageGuard<'f, S> {
+impl<'f> PageGuard<'f> {
     /// Pins a page by a hazard. Returns `None` if the pin must be counted.
     #[inline(always)]
-    pub(crate) fn announced(mapping: &'f Mapping<S>, page: PageNr) -> Option<Self> {
+    pub(crate) fn announced(mapping: &'f Mapping, page: PageNr) -> Option<Self> {
         let (hold, len) = Pinner(mapping).announced(page)?;
         Some(Self { hold, len })
     }
 
     /// Pins a page by a counted reference. After many such pins, later ones may use hazards.
-    pub(crate) fn new(mapping: &'f Mapping<S>, page: PageNr) -> Result<Self, Error> {
+    pub(crate) fn new(mapping: &'f Mapping, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
         Pinner(mapping).note_counted(page, &reference);
         let hold = reference.into();
@@ -64,7 +60,7 @@ impl<'f, S: RefScheme> PageGuard<'f, S> {
 
     /// Pins by a counted reference only: the baseline.
     #[cfg(feature = "baselines")]
-    pub(crate) fn counted(mapping: &'f Mapping<S>, page: PageNr) -> Result<Self, Error> {
+    pub(crate) fn counted(mapping: &'f Mapping, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
         let hold = reference.into();
         Ok(Self { hold, len })
@@ -72,38 +68,33 @@ impl<'f, S: RefScheme> PageGuard<'f, S> {
 }
 
 #[cfg(feature = "baselines")]
-impl<S: RefScheme> PageGuard<'_, S> {
+impl PageGuard<'_> {
     /// Whether the pin is a hazard, for tests and benchmarks.
     pub fn is_announced(&self) -> bool {
         self.hold.is_announced()
     }
 }
 
-impl<S: RefScheme> OwnedPageGuard<S> {
+impl OwnedPageGuard {
     #[inline(always)]
-    pub(crate) fn announced(mapping: &Mapping<S>, page: PageNr) -> Option<Self> {
+    pub(crate) fn announced(mapping: &Mapping, page: PageNr) -> Option<Self> {
         let (hold, len) = Pinner(mapping).announced_owned(page)?;
         Some(Self { hold, len })
     }
 
-    pub(crate) fn new(mapping: &Mapping<S>, page: PageNr) -> Result<Self, Error> {
+    pub(crate) fn new(mapping: &Mapping, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
         Ok(Self::of(mapping, page, reference, len))
     }
 
-    pub(crate) fn of(
-        mapping: &Mapping<S>,
-        page: PageNr,
-        reference: FrameRef<'_, S>,
-        len: usize,
-    ) -> Self {
+    pub(crate) fn of(mapping: &Mapping, page: PageNr, reference: FrameRef<'_>, len: usize) -> Self {
         Pinner(mapping).note_counted(page, &reference);
         let hold = raw::owned_counted(mapping, reference);
         Self { hold, len }
     }
 
     #[cfg(feature = "baselines")]
-    pub(crate) fn counted(mapping: &Mapping<S>, page: PageNr) -> Result<Self, Error> {
+    pub(crate) fn counted(mapping: &Mapping, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
         let hold = raw::owned_counted(mapping, reference);
         Ok(Self { hold, len })
@@ -111,14 +102,14 @@ impl<S: RefScheme> OwnedPageGuard<S> {
 }
 
 #[cfg(feature = "baselines")]
-impl<S: RefScheme> OwnedPageGuard<S> {
+impl OwnedPageGuard {
     /// Whether the pin is a hazard, for tests and benchmarks.
     pub fn is_announced(&self) -> bool {
         self.hold.is_announced()
     }
 }
 
-impl<S: RefScheme> Deref for PageGuard<'_, S> {
+impl Deref for PageGuard<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -126,7 +117,7 @@ impl<S: RefScheme> Deref for PageGuard<'_, S> {
     }
 }
 
-impl<S: RefScheme> Deref for OwnedPageGuard<S> {
+impl Deref for OwnedPageGuard {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -134,25 +125,25 @@ impl<S: RefScheme> Deref for OwnedPageGuard<S> {
     }
 }
 
-impl<S: RefScheme> AsRef<[u8]> for PageGuard<'_, S> {
+impl AsRef<[u8]> for PageGuard<'_> {
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
-impl<S: RefScheme> AsRef<[u8]> for OwnedPageGuard<S> {
+impl AsRef<[u8]> for OwnedPageGuard {
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
-impl<S: RefScheme> fmt::Debug for PageGuard<'_, S> {
+impl fmt::Debug for PageGuard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PageGuard({} bytes)", self.len)
     }
 }
 
-impl<S: RefScheme> fmt::Debug for OwnedPageGuard<S> {
+impl fmt::Debug for OwnedPageGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "OwnedPageGuard({} bytes)", self.len)
     }

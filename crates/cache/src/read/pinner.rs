@@ -34,7 +34,6 @@
 //! `loom_announced_pin_vs_cut`, `loom_announced_pin_vs_move`; the litmus tests `announce-*`; the
 //! mutants `announce-*`, `emptied-without-retiring`.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FrameRef, Hold, OwnedHold};
 
 use crate::base::page::PageNr;
@@ -44,20 +43,20 @@ use crate::mapping::shared::Shared;
 use crate::read::raw;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pinner<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+pub(crate) struct Pinner<'m>(pub(crate) &'m Mapping);
 
-impl<'m, S: RefScheme> Pinner<'m, S> {
+impl<'m> Pinner<'m> {
     /// Returns a hazard of `page` and the number of the page's bytes within the file, or `None` if
     /// the pin must be counted.
     #[inline(always)]
-    pub(crate) fn announced(self, page: PageNr) -> Option<(Hold<'m, S>, usize)> {
+    pub(crate) fn announced(self, page: PageNr) -> Option<(Hold<'m>, usize)> {
         self.announced_by(page, |frame, is_still| {
             self.0.pool().try_announce(frame, is_still)
         })
     }
 
     #[inline(always)]
-    pub(crate) fn announced_owned(self, page: PageNr) -> Option<(OwnedHold<Shared<S>>, usize)> {
+    pub(crate) fn announced_owned(self, page: PageNr) -> Option<(OwnedHold<Shared>, usize)> {
         self.announced_by(page, |frame, is_still| {
             raw::try_announce_owned(self.0, frame, is_still)
         })
@@ -92,7 +91,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
     }
 
     /// Records a counted pin. If this thread pins `page` often, protects the frame for later pins.
-    pub(crate) fn note_counted(self, page: PageNr, reference: &FrameRef<'_, S>) {
+    pub(crate) fn note_counted(self, page: PageNr, reference: &FrameRef<'_>) {
         if self.0.pool().note_counted(reference) {
             self.mark(page, reference);
         }
@@ -100,7 +99,7 @@ impl<'m, S: RefScheme> Pinner<'m, S> {
 
     /// Protects the frame of `reference`, unless `page` is no longer in it or the slot is claimed.
     #[cold]
-    pub(crate) fn mark(self, page: PageNr, reference: &FrameRef<'_, S>) {
+    pub(crate) fn mark(self, page: PageNr, reference: &FrameRef<'_>) {
         let Some(seen) = self.0.index().look(page) else {
             return;
         };

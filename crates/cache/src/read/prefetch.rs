@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_io::engine::Job;
 use pagewell_sync::Arc;
 
@@ -12,16 +11,16 @@ use crate::mapping::record::Mapping;
 use crate::read::flight::{Departure, Flights};
 
 #[derive(Debug)]
-pub(crate) struct Prefetcher<'m, S: RefScheme> {
-    mapping: &'m Arc<Mapping<S>>,
+pub(crate) struct Prefetcher<'m> {
+    mapping: &'m Arc<Mapping>,
     jobs: Vec<Job>,
     nr_left: u64,
     nr_begun: usize,
 }
 
-impl<'m, S: RefScheme> Prefetcher<'m, S> {
+impl<'m> Prefetcher<'m> {
     /// Creates a prefetch of at most an eighth of the cache, so that its first pages stay cached.
-    pub(crate) fn new(mapping: &'m Arc<Mapping<S>>) -> Self {
+    pub(crate) fn new(mapping: &'m Arc<Mapping>) -> Self {
         Self {
             mapping,
             jobs: Vec::new(),

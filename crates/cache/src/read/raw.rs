@@ -4,7 +4,6 @@
 
 #[cfg(any(test, not(loom)))]
 use pagewell_frame::FramePool;
-use pagewell_frame::refcount::RefScheme;
 #[cfg(test)]
 use pagewell_frame::{FrameKind, UniqueFrame};
 use pagewell_frame::{FrameNr, FrameRef, FrameView, OwnedHold};
@@ -19,7 +18,7 @@ use crate::mapping::shared::Shared;
 /// Copies `dst.len()` bytes from byte `off` of the page at `frame`, all within the page. A slot of
 /// the caller's index has named `frame`.
 #[inline]
-pub(super) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize, dst: &mut [u8]) {
+pub(super) fn copy_page(view: FrameView, frame: u32, off: usize, dst: &mut [u8]) {
     // SAFETY: (P) views are in indices, and those in mappings, which own a reference to the pool.
     // (F) Slots only name blocks of the pool, of the file's page size. (D) The caller owns `dst`.
     unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
@@ -28,7 +27,7 @@ pub(super) fn copy_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize
 /// Prefetches bytes of a page. The requirements of [`copy_page`] apply.
 #[cfg(not(loom))]
 #[inline]
-pub(super) fn prefetch_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: usize, len: usize) {
+pub(super) fn prefetch_page(view: FrameView, frame: u32, off: usize, len: usize) {
     // SAFETY: (P) and (F) as for `copy_page`. (W) Nothing is written or read.
     let bytes = unsafe { view.bytes(frame, off, len) };
     let start = bytes.as_ptr();
@@ -45,11 +44,7 @@ pub(super) fn prefetch_page<S: RefScheme>(view: FrameView<S>, frame: u32, off: u
 /// Returns the first `len` bytes of the page at `frame`, which other threads may be writing. The
 /// requirements of [`copy_page`] apply. The caller's mapping lives as long as `'a`.
 #[inline(always)]
-pub(super) fn racy_page<'a, S: RefScheme>(
-    view: FrameView<S>,
-    frame: u32,
-    len: usize,
-) -> RacySource<'a> {
+pub(super) fn racy_page<'a>(view: FrameView, frame: u32, len: usize) -> RacySource<'a> {
     // SAFETY: (P) and (F) as for `copy_page`; the mapping is borrowed for `'a`. (W) The returned
     // value only permits reads.
     unsafe { view.bytes(frame, 0, len) }.source()
@@ -57,42 +52,39 @@ pub(super) fn racy_page<'a, S: RefScheme>(
 
 /// Publishes `frame` in a hazard slot with a reference to the pool ([`OwnedHold::try_announce`]).
 #[inline(always)]
-pub(super) fn try_announce_owned<S: RefScheme>(
-    mapping: &Mapping<S>,
+pub(super) fn try_announce_owned(
+    mapping: &Mapping,
     frame: FrameNr,
     is_still: impl FnOnce() -> bool,
-) -> Option<OwnedHold<Shared<S>>> {
+) -> Option<OwnedHold<Shared>> {
     // SAFETY: (P) the pool is a field of the value that the cache's files share, which is not moved
     // out of its `Arc`. (L) The mapping keeps the cache's `Files`, which contains the only
     // `PoolOwner`; so both exist while the mapping is borrowed.
     unsafe { OwnedHold::try_announce(mapping.shared_arc(), frame, is_still) }
 }
 
-pub(super) fn owned_counted<S: RefScheme>(
-    mapping: &Mapping<S>,
-    reference: FrameRef<'_, S>,
-) -> OwnedHold<Shared<S>> {
+pub(super) fn owned_counted(mapping: &Mapping, reference: FrameRef<'_>) -> OwnedHold<Shared> {
     // SAFETY: (P) as above.
     unsafe { OwnedHold::counted(Arc::clone(mapping.shared_arc()), reference) }
 }
 
 /// Returns the reference that a test keeps as a bare number.
 #[cfg(test)]
-pub(crate) fn kept_reference<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
+pub(crate) fn kept_reference(pool: &FramePool, frame: FrameNr) -> FrameRef<'_> {
     // SAFETY: (A) the test decomposed the reference, and calls this function once for it.
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 
 /// Publishes a block whose reference a test keeps as a bare number ([`kept_reference`]).
 #[cfg(test)]
-pub(crate) fn keep<S: RefScheme>(block: UniqueFrame<'_, S>) -> FrameNr {
+pub(crate) fn keep(block: UniqueFrame<'_>) -> FrameNr {
     // SAFETY: (K) the metadata of a `Raw` block has no further meaning.
     unsafe { block.publish(FrameKind::Raw, (0, 0), 1) }
 }
 
 /// Returns the first `len` bytes of a page that a guard holds.
 #[cfg(not(loom))]
-pub(super) fn pinned_slice<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr, len: usize) -> &[u8] {
+pub(super) fn pinned_slice(pool: &FramePool, frame: FrameNr, len: usize) -> &[u8] {
     // SAFETY: (P) the pool is borrowed. (F) The page is of this pool, and has `len` bytes. (W)
     // Nothing is written.
     let bytes = unsafe { pool.view().bytes(frame.get(), 0, len) };

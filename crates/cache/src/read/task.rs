@@ -7,7 +7,6 @@
 
 use std::task::Waker;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;
 use pagewell_sync::parking::Left;
 use pagewell_sync::thread::Backoff;
@@ -51,7 +50,7 @@ impl Waiting {
         self.left = Some(left);
     }
 
-    pub(crate) fn take_out<S: RefScheme>(&mut self, mapping: &Mapping<S>) {
+    pub(crate) fn take_out(&mut self, mapping: &Mapping) {
         if let Some(left) = self.left.take() {
             left.take_out(&mapping.claims().waits);
         }
@@ -73,13 +72,13 @@ impl Waiting {
     }
 
     /// Returns a reference to the frame of `page`. The task needs `wanted` pages from it on.
-    pub(crate) fn find<'m, S: RefScheme>(
+    pub(crate) fn find<'m>(
         &mut self,
-        mapping: &'m Arc<Mapping<S>>,
+        mapping: &'m Arc<Mapping>,
         (page, wanted): (PageNr, usize),
         guide: &impl Guide,
         waker: &Waker,
-    ) -> Result<Step<Found<'m, S>>, Error> {
+    ) -> Result<Step<Found<'m>>, Error> {
         self.take_out(mapping);
         if page != self.page {
             // The result of the previous page's fill does not apply to this one.
@@ -134,9 +133,9 @@ impl Waiting {
     }
 
     /// Submits a fill of `page` if missing. Returns `false` if an offloaded call must fill it.
-    fn begin_fill<S: RefScheme>(
+    fn begin_fill(
         &mut self,
-        mapping: &Arc<Mapping<S>>,
+        mapping: &Arc<Mapping>,
         (page, wanted): (PageNr, usize),
         guide: &impl Guide,
     ) -> Result<bool, Error> {

@@ -33,7 +33,6 @@
 //! `loom_view_that_goes_round_in_circles_ends`; by the mutants `view-*`.
 
 use pagewell_frame::FrameRef;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacySource;
 use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
@@ -52,18 +51,18 @@ use crate::read::view::View;
 const TRIES: u32 = scaled(4, 1);
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Viewer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+pub(crate) struct Viewer<'m>(pub(crate) &'m Mapping);
 
 type Ground<'g> = (RacySource<'g>, OfFile<'g>);
 
 #[derive(Debug)]
-pub(crate) struct Held<'m, S: RefScheme> {
-    reference: FrameRef<'m, S>,
+pub(crate) struct Held<'m> {
+    reference: FrameRef<'m>,
     token: Token,
     len: usize,
 }
 
-impl<'m, S: RefScheme> Viewer<'m, S> {
+impl<'m> Viewer<'m> {
     #[inline(always)]
     fn begin<R>(self, page: PageNr) -> Result<Ground<'m>, Looked<R>> {
         // Loaded before the first atomic access, as in [`crate::read::reader`].
@@ -97,12 +96,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
     /// Makes one attempt on `page`, with the reference in `held` if any. A short closure is inlined
     /// into the caller of the view; a long one has one copy, here.
     #[inline]
-    pub(crate) fn look<R, F>(
-        self,
-        page: PageNr,
-        held: Option<&Held<'_, S>>,
-        look: &mut F,
-    ) -> Looked<R>
+    pub(crate) fn look<R, F>(self, page: PageNr, held: Option<&Held<'_>>, look: &mut F) -> Looked<R>
     where
         F: FnMut(&View<'_>) -> Result<R, Torn>,
     {
@@ -167,7 +161,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
         }
     }
 
-    fn hold(self, page: PageNr, ahead: &dyn Fn() -> usize) -> Result<Held<'m, S>, Error> {
+    fn hold(self, page: PageNr, ahead: &dyn Fn() -> usize) -> Result<Held<'m>, Error> {
         let (reference, len) = Lookup(self.0)
             .hold(page, Op::View, ahead)
             .map_err(|error| error.with_op(Op::View))?;
@@ -201,7 +195,7 @@ impl<'m, S: RefScheme> Viewer<'m, S> {
     }
 }
 
-impl<S: RefScheme> Held<'_, S> {
+impl Held<'_> {
     fn ground(&self) -> Ground<'_> {
         let bytes = self.reference.bytes().slice(0, self.len);
         (bytes, OfFile::held(&self.token))

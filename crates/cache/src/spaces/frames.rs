@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{FrameNr, FramePool, Order, Place, UniqueFrame};
 
 use crate::files::clean::Cleaner;
@@ -12,17 +11,17 @@ use crate::supply::alloc::Allocator;
 use crate::write::moves;
 
 /// Frames of a cache. The cache's capacity limits their allocations and pages of files together.
-pub struct CacheFrames<S: RefScheme = Scheme> {
-    files: Arc<Files<S>>,
+pub struct CacheFrames {
+    files: Arc<Files>,
 }
 
-impl<S: RefScheme> CacheFrames<S> {
-    pub(crate) fn new(files: Arc<Files<S>>) -> Self {
+impl CacheFrames {
+    pub(crate) fn new(files: Arc<Files>) -> Self {
         Self { files }
     }
 
     /// Returns the pool.
-    pub fn pool(&self) -> &FramePool<S> {
+    pub fn pool(&self) -> &FramePool {
         self.files.supply().pool()
     }
 
@@ -36,7 +35,7 @@ impl<S: RefScheme> CacheFrames<S> {
     /// references that prevent an eviction may end within a few steps. Returns `None` if nothing
     /// can be evicted: at once if no page of `place` is clean or being filled.
     /// [`make_clean`](Self::make_clean) may then help.
-    pub fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_, S>> {
+    pub fn make_room(&self, order: Order, place: Place) -> Option<UniqueFrame<'_>> {
         if let Place::Prefer(node) | Place::Only(node) = place
             && node >= self.pool().nr_nodes()
         {
@@ -65,13 +64,13 @@ impl<S: RefScheme> CacheFrames<S> {
     pub fn move_page<'f>(
         &'f self,
         frame: FrameNr,
-        to: UniqueFrame<'f, S>,
-    ) -> Result<UniqueFrame<'f, S>, UniqueFrame<'f, S>> {
+        to: UniqueFrame<'f>,
+    ) -> Result<UniqueFrame<'f>, UniqueFrame<'f>> {
         moves::move_out_of(self.files.supply(), frame, to)
     }
 }
 
-impl<S: RefScheme> fmt::Debug for CacheFrames<S> {
+impl fmt::Debug for CacheFrames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CacheFrames")
             .field("pool", self.pool())

@@ -24,7 +24,6 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_frame::{FramePool, FrameRef, UniqueFrame};
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::thread::Backoff;
@@ -69,13 +68,13 @@ enum Why {
 
 /// Resources that a wait has prepared for the next try of an edit.
 #[derive(Debug)]
-pub struct Spare<'f, S: RefScheme = Scheme> {
-    frame: Option<UniqueFrame<'f, S>>,
+pub struct Spare<'f> {
+    frame: Option<UniqueFrame<'f>>,
     has_made_clean: bool,
     backoff: Backoff,
 }
 
-impl<S: RefScheme> Default for Spare<'_, S> {
+impl Default for Spare<'_> {
     fn default() -> Self {
         Self {
             frame: None,
@@ -87,20 +86,20 @@ impl<S: RefScheme> Default for Spare<'_, S> {
 
 /// Reference that keeps a page cached until a write moves it, or it is truncated or invalidated.
 #[derive(Debug)]
-pub struct HeldPage<'f, S: RefScheme = Scheme> {
-    _reference: FrameRef<'f, S>,
+pub struct HeldPage<'f> {
+    _reference: FrameRef<'f>,
 }
 
 /// Handle of a file whose pages are mapped, which keeps the file open. Every access is a try
 /// ([`try_read`](Self::try_read) and others), which neither waits nor allocates. On
 /// [`Tried::NotNow`], the caller releases its locks, [waits](Self::wait), and tries again.
-pub struct MappedFile<S: RefScheme = Scheme> {
-    mapping: Opened<S>,
+pub struct MappedFile {
+    mapping: Opened,
     access: Handle,
 }
 
-impl<S: RefScheme> MappedFile<S> {
-    pub(crate) fn new(mapping: Opened<S>, access: Handle) -> Self {
+impl MappedFile {
+    pub(crate) fn new(mapping: Opened, access: Handle) -> Self {
         mapping.add_handle(access);
         Self { mapping, access }
     }
@@ -123,7 +122,7 @@ impl<S: RefScheme> MappedFile<S> {
     }
 
     /// Whether the file's pages are in frames of `pool`.
-    pub fn is_in(&self, pool: &FramePool<S>) -> bool {
+    pub fn is_in(&self, pool: &FramePool) -> bool {
         std::ptr::eq(self.mapping.pool(), pool)
     }
 
@@ -189,11 +188,7 @@ impl<S: RefScheme> MappedFile<S> {
     /// # Errors
     ///
     /// See [`try_read`](Self::try_read).
-    pub fn try_pin(
-        &self,
-        page: u64,
-        end: usize,
-    ) -> Result<(Tried, Option<FrameRef<'_, S>>), Error> {
+    pub fn try_pin(&self, page: u64, end: usize) -> Result<(Tried, Option<FrameRef<'_>>), Error> {
         let mut pinned = None;
         let tried = self.with_page(page, |reference, len| {
             pinned = (end <= len).then_some(reference);
@@ -208,7 +203,7 @@ impl<S: RefScheme> MappedFile<S> {
     fn with_page<'f>(
         &'f self,
         page: u64,
-        work: impl FnOnce(FrameRef<'f, S>, usize),
+        work: impl FnOnce(FrameRef<'f>, usize),
     ) -> Result<Tried, Error> {
         let mapping = &*self.mapping;
         let Some(seen) = mapping.index().look(page) else {
@@ -243,7 +238,7 @@ impl<S: RefScheme> MappedFile<S> {
         &'f self,
         (pos, len, lsn): (u64, usize, u64),
         change: impl FnMut(RacyBytes<'_>) -> R,
-        spare: &mut Spare<'f, S>,
+        spare: &mut Spare<'f>,
     ) -> Result<(Tried, Option<R>), Error> {
         let mapping = &*self.mapping;
         mapping.check_home(Op::Write)?;
@@ -291,12 +286,7 @@ impl<S: RefScheme> MappedFile<S> {
     ///
     /// Those of a read or write; [`Deadlock`](crate::ErrorKind::Deadlock) if this thread has pinned
     /// the page for writing; [`OutOfRange`](crate::ErrorKind::OutOfRange) past the file's end.
-    pub fn wait<'f>(
-        &'f self,
-        pos: u64,
-        wait: &Wait,
-        spare: &mut Spare<'f, S>,
-    ) -> Result<(), Error> {
+    pub fn wait<'f>(&'f self, pos: u64, wait: &Wait, spare: &mut Spare<'f>) -> Result<(), Error> {
         let mapping = &*self.mapping;
         let (page, _) = self.split(pos);
         mapping.check_home(Op::Read)?;
@@ -331,7 +321,7 @@ impl<S: RefScheme> MappedFile<S> {
     /// # Errors
     ///
     /// Those of a read; [`OutOfRange`](crate::ErrorKind::OutOfRange) past the end of the file.
-    pub fn hold(&self, page: u64, nr_pages: usize) -> Result<HeldPage<'_, S>, Error> {
+    pub fn hold(&self, page: u64, nr_pages: usize) -> Result<HeldPage<'_>, Error> {
         let mapping = &*self.mapping;
         mapping.check_home(Op::Read)?;
         let found = match Lookup(mapping).get(page, || nr_pages) {
@@ -352,20 +342,20 @@ impl<S: RefScheme> MappedFile<S> {
     }
 }
 
-impl<S: RefScheme> Clone for MappedFile<S> {
+impl Clone for MappedFile {
     fn clone(&self) -> Self {
         Self::new(self.mapping.clone(), self.access)
     }
 }
 
-impl<S: RefScheme> Drop for MappedFile<S> {
+impl Drop for MappedFile {
     /// As for a [`File`](crate::File), makes everything durable if this is the last handle.
     fn drop(&mut self) {
         self.mapping.drop_handle(self.access);
     }
 }
 
-impl<S: RefScheme> fmt::Debug for MappedFile<S> {
+impl fmt::Debug for MappedFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MappedFile")
             .field("path", &self.mapping.path())

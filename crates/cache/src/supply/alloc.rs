@@ -1,6 +1,5 @@
 //! Allocation of a free block, or of one that reclaim frees.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{AllocRequest, Order, Place, UniqueFrame};
 
 use crate::supply::out_of_frames::OutOfFrames;
@@ -10,12 +9,12 @@ use crate::supply::reclaim::nodes::{alloc_free, simplest};
 use crate::supply::reclaim::reclaimer::Reclaimer;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Allocator<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
+pub(crate) struct Allocator<'s>(pub(crate) &'s Supply);
 
-impl<'s, S: RefScheme> Allocator<'s, S> {
+impl<'s> Allocator<'s> {
     /// Allocates a block of `order`, and evicts pages for it if necessary. May wait for fills in
     /// flight. The caller may hold a claim.
-    pub(crate) fn alloc(self, order: Order) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
+    pub(crate) fn alloc(self, order: Order) -> Result<UniqueFrame<'s>, OutOfFrames> {
         // A batch of pages is evicted before free frames are taken from the whole pool: the latter
         // drains other thread caches, which stops their owners.
         let found = self.alloc_or_evict_batch(order);
@@ -27,7 +26,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
 
     /// Allocates a block that is free locally, or from one batch of evictions (none under CLOCK).
     #[inline]
-    fn alloc_or_evict_batch(self, order: Order) -> Option<UniqueFrame<'s, S>> {
+    fn alloc_or_evict_batch(self, order: Order) -> Option<UniqueFrame<'s>> {
         self.0.queues.as_ref()?;
         self.0
             .pool()
@@ -37,7 +36,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
 
     /// As [`alloc`](Self::alloc), but waits for nothing: returns `None` if one batch of evicted
     /// pages, or under CLOCK one pass that spares recently accessed pages, yields no block.
-    pub(crate) fn try_alloc(self, order: Order) -> Option<UniqueFrame<'s, S>> {
+    pub(crate) fn try_alloc(self, order: Order) -> Option<UniqueFrame<'s>> {
         if self.0.queues.is_some() {
             return self.alloc_or_evict_batch(order);
         }
@@ -54,7 +53,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
         self,
         order: Order,
         place: Place,
-    ) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
+    ) -> Result<UniqueFrame<'s>, OutOfFrames> {
         let place = simplest(self.0.pool(), place);
         if place == Place::Anywhere {
             return self.alloc(order);
@@ -70,7 +69,7 @@ impl<'s, S: RefScheme> Allocator<'s, S> {
     }
 
     /// Allocates a free block on `node`, without eviction.
-    pub(crate) fn alloc_on(self, order: Order, node: usize) -> Option<UniqueFrame<'s, S>> {
+    pub(crate) fn alloc_on(self, order: Order, node: usize) -> Option<UniqueFrame<'s>> {
         let request = AllocRequest {
             order,
             place: Place::Only(node),

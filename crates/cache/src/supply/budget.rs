@@ -10,7 +10,6 @@
 
 use std::ops::Range;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_BYTES, FrameNr, UniqueFrame};
 use pagewell_sync::{Mutex, lock};
 
@@ -50,11 +49,7 @@ impl Budget {
 
     /// Charges `bytes`, and withholds frames that it removes from `spare`. If these do not suffice,
     /// charges nothing and returns `false`.
-    pub(super) fn try_charge<S: RefScheme>(
-        &self,
-        bytes: usize,
-        spare: &mut Vec<UniqueFrame<'_, S>>,
-    ) -> bool {
+    pub(super) fn try_charge(&self, bytes: usize, spare: &mut Vec<UniqueFrame<'_>>) -> bool {
         let mut state = lock(&self.state);
         let nr_missing = state.nr_needed(bytes).saturating_sub(state.withheld.len());
         if nr_missing > spare.len() {
@@ -67,7 +62,7 @@ impl Budget {
     }
 
     /// Frees surplus frames after the lock is released.
-    pub(super) fn uncharge<S: RefScheme>(&self, claims: &Claims<S>, bytes: usize) {
+    pub(super) fn uncharge(&self, claims: &Claims, bytes: usize) {
         let surplus = {
             let mut state = lock(&self.state);
             debug_assert!(bytes <= state.bytes);

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameMeta, Order};
 
 use crate::base::page_state::PageState;
@@ -35,7 +34,7 @@ const NR_REASONS: usize = Stays::Raced as usize + 1;
 impl Stays {
     /// Returns the reason why a frame cannot be evicted, if any, and kind and order of its block.
     /// Reads only the metadata, so hits are not affected.
-    pub(crate) fn of<S: RefScheme>(record: &FrameMeta<S>) -> (Option<Self>, FrameKind, Order) {
+    pub(crate) fn of(record: &FrameMeta) -> (Option<Self>, FrameKind, Order) {
         let (kind, order) = record.kind();
         let stays = match kind {
             FrameKind::Page => {

@@ -1,4 +1,3 @@
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
 
 use crate::supply::alloc::Allocator;
@@ -6,13 +5,13 @@ use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Charges<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
+pub(crate) struct Charges<'s>(pub(crate) &'s Supply);
 
-impl<'s, S: RefScheme> Charges<'s, S> {
+impl<'s> Charges<'s> {
     pub(crate) fn charge(self, bytes: usize) -> Result<(), OutOfFrames> {
         // Concurrent calls must not use each other's frames. Surplus frames are freed after the
         // budget's lock is released.
-        let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
+        let mut spare: Vec<UniqueFrame<'s>> = Vec::new();
         while !self.0.budget.try_charge(bytes, &mut spare) {
             let unique = Allocator(self.0).alloc(Order::ZERO)?;
             unique.discard();
@@ -24,7 +23,7 @@ impl<'s, S: RefScheme> Charges<'s, S> {
     /// As [`charge`](Self::charge), by [`Allocator::try_alloc`]. Charges nothing on `false`.
     #[cfg(not(loom))]
     pub(crate) fn try_charge(self, bytes: usize) -> bool {
-        let mut spare: Vec<UniqueFrame<'s, S>> = Vec::new();
+        let mut spare: Vec<UniqueFrame<'s>> = Vec::new();
         while !self.0.budget.try_charge(bytes, &mut spare) {
             let Some(unique) = Allocator(self.0).try_alloc(Order::ZERO) else {
                 return false;
@@ -46,11 +45,10 @@ impl<'s, S: RefScheme> Charges<'s, S> {
 mod tests {
     use super::*;
     use crate::supply::policy::Eviction;
-    use pagewell_frame::refcount::Scheme;
     use pagewell_frame::{FramePool, PoolConfig};
     use pagewell_sync::parking::WaitTable;
 
-    fn supply(nr_frames: usize) -> Supply<Scheme> {
+    fn supply(nr_frames: usize) -> Supply {
         Supply::new(
             FramePool::new(&PoolConfig::new(nr_frames)).unwrap(),
             Eviction::default(),

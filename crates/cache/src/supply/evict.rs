@@ -9,7 +9,6 @@
 //! A claim makes optimistic reads of the page fail. So a page that cannot be evicted according to
 //! its frame's metadata ([`Stays::of`]) is not claimed. Under a claim, this hint is checked again.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
 use pagewell_policy::Ghost;
 use pagewell_sync::atomic::Ordering;
@@ -22,13 +21,13 @@ use crate::supply::counters::Event;
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Marks;
 
-pub(crate) type SeenSlot<'s, S> = (Leaf<'s, S>, usize, Slot);
+pub(crate) type SeenSlot<'s> = (Leaf<'s>, usize, Slot);
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Evictor<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
+pub(crate) struct Evictor<'s>(pub(crate) &'s Supply);
 
-impl<'s, S: RefScheme> Evictor<'s, S> {
-    pub(crate) fn try_evict(self, frame: FrameNr, marks: Marks) -> Option<UniqueFrame<'s, S>> {
+impl<'s> Evictor<'s> {
+    pub(crate) fn try_evict(self, frame: FrameNr, marks: Marks) -> Option<UniqueFrame<'s>> {
         self.evict(frame, marks).ok()
     }
 
@@ -38,7 +37,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
         self,
         frame: FrameNr,
         marks: Marks,
-    ) -> Result<UniqueFrame<'s, S>, (Stays, Order)> {
+    ) -> Result<UniqueFrame<'s>, (Stays, Order)> {
         // A hint until this thread has a reference. Each branch checks it again.
         let record = self.0.pool().meta(frame);
         let (stays, kind, order) = Stays::of(record);
@@ -55,7 +54,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     }
 
     #[inline(never)] // Checks of frames that are not freed must be fast, for a whole pass.
-    fn evict_page(self, frame: FrameNr, marks: Marks) -> Result<UniqueFrame<'s, S>, Stays> {
+    fn evict_page(self, frame: FrameNr, marks: Marks) -> Result<UniqueFrame<'s>, Stays> {
         let (leaf, position, slot) = self.slot_of(frame).ok_or(Stays::Raced)?;
         if slot.is_hot() && marks == Marks::Respected {
             unmark(&leaf, position, slot);
@@ -75,9 +74,9 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     pub(crate) fn evict_unmarked(
         self,
         frame: FrameNr,
-        seen: Option<SeenSlot<'s, S>>,
+        seen: Option<SeenSlot<'s>>,
         ghost: Ghost,
-    ) -> Option<(UniqueFrame<'s, S>, FrameNr)> {
+    ) -> Option<(UniqueFrame<'s>, FrameNr)> {
         let (stays, kind, _) = Stays::of(self.0.pool().meta(frame));
         if stays == Some(Stays::Held) {
             self.0.pool().doubt(frame);
@@ -92,15 +91,15 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
 
     fn evict_from(
         self,
-        (leaf, position, slot): SeenSlot<'s, S>,
+        (leaf, position, slot): SeenSlot<'s>,
         ghost: Option<Ghost>,
-    ) -> Option<UniqueFrame<'s, S>> {
+    ) -> Option<UniqueFrame<'s>> {
         let claim = Claim::try_new(&self.0.claims, leaf, position, slot).ok()?;
         claim.evict(ghost)
     }
 
     /// Returns the slot of the page in `frame`, unless it has no page or the page is changing.
-    pub(crate) fn slot_of(self, frame: FrameNr) -> Option<SeenSlot<'s, S>> {
+    pub(crate) fn slot_of(self, frame: FrameNr) -> Option<SeenSlot<'s>> {
         let (leaf, position) = self.0.pool().meta(frame).owner();
         let leaf = u32::try_from(leaf).ok()?;
         let position = position as usize;
@@ -117,7 +116,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
     }
 
     /// Returns `None` if the leaf in `frame` is in use, or its file is not open.
-    fn try_evict_leaf(self, frame: FrameNr) -> Option<UniqueFrame<'s, S>> {
+    fn try_evict_leaf(self, frame: FrameNr) -> Option<UniqueFrame<'s>> {
         let TryGetFrame::Taken(reference) = self.0.pool().try_get(frame) else {
             return None;
         };
@@ -131,7 +130,7 @@ impl<'s, S: RefScheme> Evictor<'s, S> {
 }
 
 /// Clears the accessed bit of a slot, unless the slot differs from `slot`.
-pub(crate) fn unmark<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize, slot: Slot) {
+pub(crate) fn unmark(leaf: &Leaf<'_>, position: usize, slot: Slot) {
     // ORDERING: Relaxed; the bit is a hint.
     let _ = leaf.slot(position).compare_exchange(
         slot.bits(),

@@ -13,7 +13,6 @@
 //! Locks. The holder of the stock's lock acquires no other lock. The caller may hold a claim or
 //! leaf-creation lock.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, Order, UniqueFrame};
 use pagewell_sync::{Mutex, lock};
 
@@ -38,10 +37,7 @@ struct Stock {
 }
 
 impl LeafStock {
-    pub(super) fn take<'s, S: RefScheme>(
-        &self,
-        claims: &'s Claims<S>,
-    ) -> Option<UniqueFrame<'s, S>> {
+    pub(super) fn take<'s>(&self, claims: &'s Claims) -> Option<UniqueFrame<'s>> {
         let mut stock = lock(&self.stock);
         let frame = stock.frames.pop()?;
         stock.nr_used += 1;
@@ -51,7 +47,7 @@ impl LeafStock {
 
     /// Adds up to `n - 1` free frames after the caller has allocated one for a leaf. `n` is a
     /// 1024th of the pool's frames, but at most [`MOST`], and at most `next`.
-    pub(super) fn stock_up<S: RefScheme>(&self, claims: &Claims<S>) {
+    pub(super) fn stock_up(&self, claims: &Claims) {
         let most = (claims.pool.nr_frames() / 1024).clamp(1, MOST);
         let mut stock = lock(&self.stock);
         let nr = stock.next.map_or(most, |next| next.clamp(1, most));
@@ -71,7 +67,7 @@ impl LeafStock {
         lock(&self.stock).frames.append(&mut more);
     }
 
-    pub(crate) fn drain<S: RefScheme>(&self, claims: &Claims<S>) {
+    pub(crate) fn drain(&self, claims: &Claims) {
         let mut stock = lock(&self.stock);
         if stock.nr_used != 0 {
             stock.next = Some(std::mem::take(&mut stock.nr_used));
@@ -89,19 +85,18 @@ mod tests {
     use super::*;
     use crate::supply::parts::Supply;
     use crate::supply::policy::Eviction;
-    use pagewell_frame::refcount::Scheme;
     use pagewell_frame::{FramePool, PoolConfig};
     use pagewell_sync::parking::WaitTable;
 
     // A 1024th of the pool is eight frames, the caller's included.
     const NR_FRAMES: usize = 8 << 10;
 
-    fn supply() -> Supply<Scheme> {
+    fn supply() -> Supply {
         let pool = FramePool::new(&PoolConfig::new(NR_FRAMES)).unwrap();
         Supply::new(pool, Eviction::default(), WaitTable::new())
     }
 
-    fn create_leaves(supply: &Supply<Scheme>, nr: usize) -> usize {
+    fn create_leaves(supply: &Supply, nr: usize) -> usize {
         let stock = &supply.leaf_stock;
         for _ in 0..nr {
             if stock.take(&supply.claims).is_none() {
@@ -111,7 +106,7 @@ mod tests {
         lock(&stock.stock).frames.len()
     }
 
-    fn drain(supply: &Supply<Scheme>) {
+    fn drain(supply: &Supply) {
         supply.leaf_stock.drain(&supply.claims);
         assert_eq!(supply.pool().stats().nr_available(), NR_FRAMES);
     }

@@ -4,7 +4,6 @@
 //! or its creation has failed; threads that must not wait give up. So only one thread evicts pages
 //! for the leaf. It sleeps only in allocations of frames (`supply::reclaim`).
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{Order, UniqueFrame};
 use pagewell_sync::scaled;
 
@@ -23,19 +22,19 @@ use crate::supply::parts::Supply;
 pub(crate) const LEAF_FRAMES: usize = scaled(3, 1);
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Leaves<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
+pub(crate) struct Leaves<'s>(pub(crate) &'s Supply);
 
-impl<'s, S: RefScheme> Leaves<'s, S> {
+impl<'s> Leaves<'s> {
     /// Returns a handle of the leaf of `page` in the index of file number `owner`. If necessary,
     /// creates the leaf: acquires a leaf-creation lock and allocates. The caller holds no claim.
     pub(crate) fn leaf_or_new(
         self,
-        index: &Index<S>,
+        index: &Index,
         owner: u64,
         page: PageNr,
-    ) -> Result<Leaf<'s, S>, OutOfFrames> {
+    ) -> Result<Leaf<'s>, OutOfFrames> {
         let claims = &self.0.claims;
-        let leaf = Leaf::<S>::of(page);
+        let leaf = Leaf::of(page);
         if let Some(found) = index.leaf_nr(claims, leaf) {
             return Ok(found);
         }
@@ -59,12 +58,12 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
     #[cfg(not(loom))]
     pub(crate) fn try_leaf_or_new(
         self,
-        index: &Index<S>,
+        index: &Index,
         owner: u64,
         page: PageNr,
-    ) -> Option<Leaf<'s, S>> {
+    ) -> Option<Leaf<'s>> {
         let claims = &self.0.claims;
-        let leaf = Leaf::<S>::of(page);
+        let leaf = Leaf::of(page);
         if let Some(found) = index.leaf_nr(claims, leaf) {
             return Some(found);
         }
@@ -83,17 +82,17 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
     /// returns its frame. Otherwise returns `held`. Waits for nothing. The caller may hold claims.
     pub(crate) fn take<'h>(
         self,
-        index: &Index<S>,
+        index: &Index,
         leaf: usize,
-        held: Leaf<'h, S>,
-    ) -> Result<UniqueFrame<'h, S>, Leaf<'h, S>> {
+        held: Leaf<'h>,
+    ) -> Result<UniqueFrame<'h>, Leaf<'h>> {
         let unique = index.take_empty_leaf(&self.0.claims, leaf, held)?;
         self.leave(index, leaf);
         Ok(unique)
     }
 
     /// Charges the memory of a new leaf besides its slots, unless a neighbour was charged.
-    fn enter(self, index: &Index<S>, leaf: usize) -> Result<(), OutOfFrames> {
+    fn enter(self, index: &Index, leaf: usize) -> Result<(), OutOfFrames> {
         let charges = Charges(self.0);
         let mut paid = 0;
         // More than two iterations are needed only if a neighbour has left since the last check.
@@ -116,7 +115,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
 
     /// As [`enter`](Self::enter), but returns `false`, with nothing charged, if it must wait.
     #[cfg(not(loom))]
-    fn try_enter(self, index: &Index<S>, leaf: usize) -> bool {
+    fn try_enter(self, index: &Index, leaf: usize) -> bool {
         let charges = Charges(self.0);
         let mut paid = 0;
         loop {
@@ -136,12 +135,12 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
         }
     }
 
-    fn leave(self, index: &Index<S>, leaf: usize) {
+    fn leave(self, index: &Index, leaf: usize) {
         Charges(self.0).uncharge(index.leave(leaf));
     }
 
     /// Allocates a frame for a leaf's metadata. Discards its memory, since the slots use as much.
-    fn alloc_frame(self) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
+    fn alloc_frame(self) -> Result<UniqueFrame<'s>, OutOfFrames> {
         let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);
         if let Some(frame) = stock.take(claims) {
             return Ok(frame);
@@ -153,7 +152,7 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
     }
 
     #[cfg(not(loom))]
-    fn try_alloc_frame(self) -> Option<UniqueFrame<'s, S>> {
+    fn try_alloc_frame(self) -> Option<UniqueFrame<'s>> {
         let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);
         if let Some(frame) = stock.take(claims) {
             return Some(frame);
@@ -169,11 +168,10 @@ impl<'s, S: RefScheme> Leaves<'s, S> {
 mod tests {
     use super::*;
     use crate::supply::policy::Eviction;
-    use pagewell_frame::refcount::Scheme;
     use pagewell_frame::{FramePool, PoolConfig};
     use pagewell_sync::parking::WaitTable;
 
-    fn supply(nr_frames: usize) -> Supply<Scheme> {
+    fn supply(nr_frames: usize) -> Supply {
         Supply::new(
             FramePool::new(&PoolConfig::new(nr_frames)).unwrap(),
             Eviction::default(),

@@ -4,7 +4,6 @@ use std::mem::offset_of;
 use std::sync::{OnceLock, Weak};
 
 use pagewell_frame::FramePool;
-use pagewell_frame::refcount::{LockBit, RefScheme};
 use pagewell_policy::Notes;
 use pagewell_sync::Mutex;
 use pagewell_sync::parking::WaitTable;
@@ -22,8 +21,8 @@ use crate::supply::policy::queues::Queues;
 use crate::supply::transfers::Transfers;
 
 #[derive(Debug)]
-pub(crate) struct Supply<S: RefScheme> {
-    pub(crate) claims: Claims<S>,
+pub(crate) struct Supply {
+    pub(crate) claims: Claims,
     pub(crate) clock: Clock,
     /// Queues behind the policy lock, which is acquired once per batch. `None` under CLOCK.
     pub(crate) queues: Option<Padded<Mutex<Queues>>>,
@@ -33,12 +32,12 @@ pub(crate) struct Supply<S: RefScheme> {
     pub(crate) in_flight: InFlight,
     pub(crate) leaf_stock: LeafStock,
     /// Set before the first file is opened.
-    pub(crate) owners: OnceLock<Weak<dyn LeafOwners<S>>>,
+    pub(crate) owners: OnceLock<Weak<dyn LeafOwners>>,
 }
 
 // Claims and pins load `claims`. Misses and evictions write the others, on lines of their own.
 const _: () = {
-    type P = Supply<LockBit>;
+    type P = Supply;
     let written = [
         offset_of!(P, clock),
         offset_of!(P, budget),
@@ -48,15 +47,15 @@ const _: () = {
     while nr < written.len() {
         assert!(is_apart::<P>(
             offset_of!(P, claims),
-            size_of::<Claims<LockBit>>(),
+            size_of::<Claims>(),
             written[nr]
         ));
         nr += 1;
     }
 };
 
-impl<S: RefScheme> Supply<S> {
-    pub(crate) fn new(pool: FramePool<S>, eviction: Eviction, waits: WaitTable) -> Self {
+impl Supply {
+    pub(crate) fn new(pool: FramePool, eviction: Eviction, waits: WaitTable) -> Self {
         let (nr_frames, nr_nodes) = (pool.nr_frames(), pool.nr_nodes());
         let (queues, nr_notes) = match eviction {
             Eviction::Queues => (Some(Padded(Mutex::new(Queues::new(nr_frames)))), nr_frames),
@@ -76,7 +75,7 @@ impl<S: RefScheme> Supply<S> {
     }
 
     #[inline]
-    pub(crate) fn pool(&self) -> &FramePool<S> {
+    pub(crate) fn pool(&self) -> &FramePool {
         &self.claims.pool
     }
 }

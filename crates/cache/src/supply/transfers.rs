@@ -15,7 +15,6 @@ use std::sync::PoisonError;
 #[cfg(not(loom))]
 use std::time::Duration;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool};
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::shard::Shards;
@@ -34,10 +33,7 @@ impl NodeSet {
         Self(1 << node)
     }
 
-    pub(crate) fn of_frames<S: RefScheme>(
-        pool: &FramePool<S>,
-        frames: impl Iterator<Item = FrameNr>,
-    ) -> Self {
+    pub(crate) fn of_frames(pool: &FramePool, frames: impl Iterator<Item = FrameNr>) -> Self {
         if pool.nr_nodes() == 1 {
             return Self::only(0);
         }

@@ -1,7 +1,5 @@
 //! Writes of any length, at any position.
 
-use pagewell_frame::refcount::RefScheme;
-
 use crate::base::error::{Error, Op};
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
@@ -10,9 +8,9 @@ use crate::write::lock_wait::wait_after;
 use crate::write::page::{Bound, PageWriter};
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Writer<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+pub(crate) struct Writer<'m>(pub(crate) &'m Mapping);
 
-impl<S: RefScheme> Writer<'_, S> {
+impl Writer<'_> {
     /// Writes `buf` from byte `pos` on, up to the first error. Returns the number of written bytes.
     pub(crate) fn write_bytes(self, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Write)?;

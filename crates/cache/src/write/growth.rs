@@ -30,8 +30,6 @@
 use std::ops::Range;
 use std::{fmt, io};
 
-use pagewell_frame::refcount::RefScheme;
-
 use crate::base::edit::Edit;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::slot::State;
@@ -52,9 +50,9 @@ pub(crate) enum Part {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Grower<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+pub(crate) struct Grower<'m>(pub(crate) &'m Mapping);
 
-impl<S: RefScheme> Grower<'_, S> {
+impl Grower<'_> {
     /// Performs a write past the end. The caller holds the size lock. The size is stored before the
     /// claim of the page with the old end is released. Otherwise a flusher could write that page
     /// only up to the old end, and mark it clean.

@@ -12,7 +12,6 @@
 use std::task::Waker;
 
 use pagewell_frame::FrameNr;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 use pagewell_sync::parking::Left;
@@ -40,8 +39,8 @@ impl SeenLock {
 /// Sleeps while `page` is in the frame of `lock` and locked. The caller holds no claim and, outside
 /// a callback of the file, no lock of the file. Fails with [`Deadlock`](ErrorKind::Deadlock) if
 /// this thread owns the guard.
-pub(crate) fn wait_while_locked<S: RefScheme>(
-    mapping: &Mapping<S>,
+pub(crate) fn wait_while_locked(
+    mapping: &Mapping,
     writes: &Writes,
     page: PageNr,
     lock: SeenLock,
@@ -56,8 +55,8 @@ pub(crate) fn wait_while_locked<S: RefScheme>(
 /// As [`wait_while_locked`], but stores `waker` instead of sleeping. If the wait is over, stores
 /// nothing and returns `None`.
 #[cfg(not(loom))]
-pub(crate) fn leave_waker<S: RefScheme>(
-    mapping: &Mapping<S>,
+pub(crate) fn leave_waker(
+    mapping: &Mapping,
     writes: &Writes,
     (page, lock): (PageNr, SeenLock),
     waker: &Waker,
@@ -69,12 +68,7 @@ pub(crate) fn leave_waker<S: RefScheme>(
 }
 
 /// `state` is the state word of the frame of `lock`.
-fn is_locked<S: RefScheme>(
-    mapping: &Mapping<S>,
-    page: PageNr,
-    lock: SeenLock,
-    state: &AtomicU64,
-) -> bool {
+fn is_locked(mapping: &Mapping, page: PageNr, lock: SeenLock, state: &AtomicU64) -> bool {
     let in_frame = || {
         let slot = mapping.index().look(page)?.slot;
         (slot.state() == State::Present(lock.frame)).then(|| slot.bits())
@@ -87,8 +81,8 @@ fn is_locked<S: RefScheme>(
     is_locked && before.is_some() && in_frame() == before
 }
 
-pub(crate) fn check_not_ours<S: RefScheme>(
-    mapping: &Mapping<S>,
+pub(crate) fn check_not_ours(
+    mapping: &Mapping,
     writes: &Writes,
     page: PageNr,
     lock: SeenLock,
@@ -105,11 +99,7 @@ pub(crate) fn check_not_ours<S: RefScheme>(
 /// Sleeps while the page of a [`Locked`](ErrorKind::Locked) error is locked. Returns `error` itself
 /// if it is of another kind or names no page, and [`Deadlock`](ErrorKind::Deadlock) if this thread
 /// owns the guard. The caller has released all locks of the file.
-pub(crate) fn wait_after<S: RefScheme>(
-    mapping: &Mapping<S>,
-    writes: &Writes,
-    error: Error,
-) -> Result<(), Error> {
+pub(crate) fn wait_after(mapping: &Mapping, writes: &Writes, error: Error) -> Result<(), Error> {
     let (ErrorKind::Locked, Some(page)) = (error.kind(), error.page()) else {
         return Err(error);
     };

@@ -15,7 +15,6 @@
 //! Verified by `loom_move_vs_read_and_reuse`, `loom_move_vs_write`, `loom_move_vs_pin`,
 //! `loom_move_vs_evict`, `loom_move_vs_flush`.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, UniqueFrame};
 use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
@@ -50,7 +49,7 @@ pub enum PageMove {
     Busy,
 }
 
-pub(crate) fn move_page<S: RefScheme>(mapping: &Mapping<S>, page: PageNr, node: usize) -> PageMove {
+pub(crate) fn move_page(mapping: &Mapping, page: PageNr, node: usize) -> PageMove {
     let supply = mapping.supply();
     let mut to = None;
     let mut failure = PageMove::Busy;
@@ -94,11 +93,11 @@ pub(crate) fn move_page<S: RefScheme>(mapping: &Mapping<S>, page: PageNr, node: 
 
 /// Moves the page in `frame` to `to`, and returns the old block. Fails with `to` if it is of
 /// another pool or size, or if the page is missing, claimed, locked or referenced.
-pub(crate) fn move_out_of<'s, S: RefScheme>(
-    supply: &'s Supply<S>,
+pub(crate) fn move_out_of<'s>(
+    supply: &'s Supply,
     frame: FrameNr,
-    to: UniqueFrame<'s, S>,
-) -> Result<UniqueFrame<'s, S>, UniqueFrame<'s, S>> {
+    to: UniqueFrame<'s>,
+) -> Result<UniqueFrame<'s>, UniqueFrame<'s>> {
     let pool = supply.pool();
     let is_ours = std::ptr::eq(to.pool(), pool) && frame.index() < pool.nr_frames();
     if !is_ours || pool.meta(frame).kind() != (FrameKind::Page, to.order()) {
@@ -132,7 +131,7 @@ pub(crate) fn move_out_of<'s, S: RefScheme>(
 
 /// Ends the hazard protection of `frame` and other queried frames that have no hazard. Returns
 /// `true` if any frame has lost its protection, so that another attempt may succeed.
-fn look_at_pins<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
+fn look_at_pins(supply: &Supply, frame: FrameNr) -> bool {
     supply.pool().doubt(frame);
     supply.pool().look_at_announced() != 0
 }

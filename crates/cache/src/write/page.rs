@@ -31,7 +31,6 @@
 //! `optimistic-read-vs-move*`, `pin-vs-rewrite*`.
 
 use pagewell_frame::UniqueFrame;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::thread::Backoff;
 
@@ -101,9 +100,9 @@ pub(crate) enum Attempt {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PageWriter<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+pub(crate) struct PageWriter<'m>(pub(crate) &'m Mapping);
 
-impl<'m, S: RefScheme> PageWriter<'m, S> {
+impl<'m> PageWriter<'m> {
     /// Writes `buf` from `pos` on. Returns the number of bytes written until a truncation or error.
     pub(crate) fn write_pages(
         self,
@@ -216,15 +215,15 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         }
     }
 
-    pub(crate) fn frame_for_write(self) -> Result<UniqueFrame<'m, S>, Error> {
+    pub(crate) fn frame_for_write(self) -> Result<UniqueFrame<'m>, Error> {
         Allocator(self.0.supply())
             .alloc(self.0.order())
             .map_err(|reason| self.0.out_of_frames(Op::Write, &reason))
     }
 
     /// Takes the spare frame. Frees it and returns `None` if it is of another pool or order.
-    fn take_spare(self, spare: &mut Option<UniqueFrame<'m, S>>) -> Option<UniqueFrame<'m, S>> {
-        let fits = |spare: &UniqueFrame<'_, S>| {
+    fn take_spare(self, spare: &mut Option<UniqueFrame<'m>>) -> Option<UniqueFrame<'m>> {
+        let fits = |spare: &UniqueFrame<'_>| {
             std::ptr::eq(spare.pool(), self.0.pool()) && spare.order() == self.0.order()
         };
         spare.take().filter(fits)
@@ -247,7 +246,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         page: PageNr,
         edit: Edit<impl Change>,
         (bound, throttle): (Bound, Throttle),
-        spare: &mut Option<UniqueFrame<'m, S>>,
+        spare: &mut Option<UniqueFrame<'m>>,
     ) -> Result<Attempt, Error> {
         let Some(seen) = self.0.index().look(page) else {
             return Ok(Attempt::Missing);
@@ -322,7 +321,7 @@ impl<'m, S: RefScheme> PageWriter<'m, S> {
         page: PageNr,
         edit: Edit<impl Change>,
         bound: Bound,
-        spare: &mut Option<UniqueFrame<'m, S>>,
+        spare: &mut Option<UniqueFrame<'m>>,
     ) -> Result<Attempt, Error> {
         let leaf = Leaves(self.0.supply())
             .leaf_or_new(self.0.index(), self.0.number(), page)

@@ -7,7 +7,6 @@
 //! Verified by the models of `models/locked_pages.rs`.
 
 use pagewell_frame::UniqueFrame;
-use pagewell_frame::refcount::RefScheme;
 
 use crate::base::edit::{Edit, copy_around};
 use crate::base::error::{Error, ErrorKind, Op};
@@ -31,9 +30,9 @@ pub(crate) enum ThenLock {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PageLocks<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+pub(crate) struct PageLocks<'m>(pub(crate) &'m Mapping);
 
-impl<'m, S: RefScheme> PageLocks<'m, S> {
+impl<'m> PageLocks<'m> {
     /// Locks a page of the file for [`replace_locked`](Self::replace_locked). Returns a copy of its
     /// bytes, and a spare frame. Until the page is unlocked, the owner of `holder` is recorded
     /// ([`Groups`](crate::dirty::groups::Groups)). If the page is locked already, fails with
@@ -44,7 +43,7 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         page: PageNr,
         holder: u64,
         if_locked: IfLocked,
-    ) -> Result<(Box<[u8]>, UniqueFrame<'m, S>), Error> {
+    ) -> Result<(Box<[u8]>, UniqueFrame<'m>), Error> {
         let writes = self.0.writes(Op::Pin)?;
         let spare = PageWriter(self.0).frame_for_write()?;
         loop {
@@ -109,7 +108,7 @@ impl<'m, S: RefScheme> PageLocks<'m, S> {
         page: PageNr,
         (holder, then): (u64, ThenLock),
         edit: Edit<&[u8]>,
-        spare: Option<UniqueFrame<'m, S>>,
+        spare: Option<UniqueFrame<'m>>,
     ) {
         let (Some(writes), Some(claim)) = (self.0.writes_if_any(), self.0.claim_present(page))
         else {

@@ -9,7 +9,6 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 use pagewell_frame::UniqueFrame;
-use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_sync::MutexGuard;
 
 use crate::base::edit::Edit;
@@ -25,22 +24,22 @@ use crate::write::page_lock::{IfLocked, PageLocks, ThenLock};
 /// Until then all readers see the old page, and other writers of the page wait. A call of the
 /// thread that has the guard fails with [`Deadlock`](crate::ErrorKind::Deadlock) if it would wait
 /// for the guard. The guard cannot be sent to another thread unless it is [detached](Self::detach).
-pub struct PageGuardMut<'f, S: RefScheme = Scheme> {
-    locked: LockedPage<'f, S>,
+pub struct PageGuardMut<'f> {
+    locked: LockedPage<'f>,
     /// Makes the guard `Sync` but not `Send`.
     stays: PhantomData<MutexGuard<'f, ()>>,
 }
 
 /// Like a [`PageGuardMut`], but has no owner and may be sent to any thread. A thread that has this
 /// guard and writes to the page by other means waits forever: the deadlock is not detected.
-pub struct DetachedPageGuardMut<'f, S: RefScheme = Scheme> {
-    locked: LockedPage<'f, S>,
+pub struct DetachedPageGuardMut<'f> {
+    locked: LockedPage<'f>,
 }
 
 /// Guard of a page whose new bytes are published. Other writers of the page wait until it is
 /// dropped: see [`PageGuardMut::publish`].
-pub struct PublishedPage<'f, S: RefScheme = Scheme> {
-    locked: LockedPage<'f, S>,
+pub struct PublishedPage<'f> {
+    locked: LockedPage<'f>,
     stays: PhantomData<MutexGuard<'f, ()>>,
 }
 
@@ -51,8 +50,8 @@ enum AtEnd {
 }
 
 /// Locked page with a copy of its bytes. The drop acts according to `at_end`, except in a fork.
-struct LockedPage<'f, S: RefScheme> {
-    mapping: &'f Mapping<S>,
+struct LockedPage<'f> {
+    mapping: &'f Mapping,
     page: PageNr,
     holder: u64,
     /// Not in a frame: optimistic readers may still be copying from any frame that was reused.
@@ -60,14 +59,14 @@ struct LockedPage<'f, S: RefScheme> {
     lsn: u64,
     at_end: AtEnd,
     /// Frame in case of other references, allocated in advance so that the drop cannot fail.
-    spare: Option<UniqueFrame<'f, S>>,
+    spare: Option<UniqueFrame<'f>>,
     /// Dropped after the page was replaced.
     undecided: Option<Undecided<'f>>,
 }
 
-impl<'f, S: RefScheme> PageGuardMut<'f, S> {
+impl<'f> PageGuardMut<'f> {
     pub(crate) fn new(
-        mapping: &'f Mapping<S>,
+        mapping: &'f Mapping,
         page: PageNr,
         if_locked: IfLocked,
     ) -> Result<Self, Error> {
@@ -107,7 +106,7 @@ impl<'f, S: RefScheme> PageGuardMut<'f, S> {
     /// A program that changes several pages thus orders the changes for readers, and admits other
     /// writers after all of them are visible (for a tree, see `docs/guide/views-and-tokens.md`).
     /// For one page, dropping the guard does both.
-    pub fn publish(mut self) -> PublishedPage<'f, S> {
+    pub fn publish(mut self) -> PublishedPage<'f> {
         self.locked.publish();
         PublishedPage {
             locked: self.locked,
@@ -122,7 +121,7 @@ impl<'f, S: RefScheme> PageGuardMut<'f, S> {
 
     /// Converts the guard into one that has no owner and can be sent.
     #[must_use = "the page is replaced when this is dropped"]
-    pub fn detach(self) -> DetachedPageGuardMut<'f, S> {
+    pub fn detach(self) -> DetachedPageGuardMut<'f> {
         self.locked.owner(Undecided::detach);
         DetachedPageGuardMut {
             locked: self.locked,
@@ -130,7 +129,7 @@ impl<'f, S: RefScheme> PageGuardMut<'f, S> {
     }
 }
 
-impl<'f, S: RefScheme> DetachedPageGuardMut<'f, S> {
+impl<'f> DetachedPageGuardMut<'f> {
     /// As [`PageGuardMut::set_lsn`].
     pub fn set_lsn(&mut self, lsn: u64) {
         self.locked.lsn = lsn;
@@ -143,7 +142,7 @@ impl<'f, S: RefScheme> DetachedPageGuardMut<'f, S> {
 
     /// Converts the guard into one that the calling thread owns.
     #[must_use = "the page is replaced when this is dropped"]
-    pub fn attach(self) -> PageGuardMut<'f, S> {
+    pub fn attach(self) -> PageGuardMut<'f> {
         self.locked.owner(Undecided::attach);
         PageGuardMut {
             locked: self.locked,
@@ -152,7 +151,7 @@ impl<'f, S: RefScheme> DetachedPageGuardMut<'f, S> {
     }
 }
 
-impl<S: RefScheme> Deref for PageGuardMut<'_, S> {
+impl Deref for PageGuardMut<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -160,13 +159,13 @@ impl<S: RefScheme> Deref for PageGuardMut<'_, S> {
     }
 }
 
-impl<S: RefScheme> DerefMut for PageGuardMut<'_, S> {
+impl DerefMut for PageGuardMut<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.locked.bytes
     }
 }
 
-impl<S: RefScheme> Deref for DetachedPageGuardMut<'_, S> {
+impl Deref for DetachedPageGuardMut<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -174,13 +173,13 @@ impl<S: RefScheme> Deref for DetachedPageGuardMut<'_, S> {
     }
 }
 
-impl<S: RefScheme> DerefMut for DetachedPageGuardMut<'_, S> {
+impl DerefMut for DetachedPageGuardMut<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.locked.bytes
     }
 }
 
-impl<'f, S: RefScheme> LockedPage<'f, S> {
+impl<'f> LockedPage<'f> {
     fn owner(&self, set: fn(&Undecided<'f>)) {
         if let Some(undecided) = &self.undecided
             && self.mapping.shared().home.is_here()
@@ -190,7 +189,7 @@ impl<'f, S: RefScheme> LockedPage<'f, S> {
     }
 }
 
-impl<S: RefScheme> LockedPage<'_, S> {
+impl LockedPage<'_> {
     fn replace(&mut self, then: ThenLock) {
         let edit = Edit::whole(&self.bytes, self.lsn);
         let lock = (self.holder, then);
@@ -205,7 +204,7 @@ impl<S: RefScheme> LockedPage<'_, S> {
     }
 }
 
-impl<S: RefScheme> Drop for LockedPage<'_, S> {
+impl Drop for LockedPage<'_> {
     fn drop(&mut self) {
         if !self.mapping.shared().home.is_here() {
             // The drop would need locks that other threads of the parent may have held at the fork.
@@ -220,13 +219,13 @@ impl<S: RefScheme> Drop for LockedPage<'_, S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for PageGuardMut<'_, S> {
+impl fmt::Debug for PageGuardMut<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PageGuardMut({} bytes)", self.locked.bytes.len())
     }
 }
 
-impl<S: RefScheme> Deref for PublishedPage<'_, S> {
+impl Deref for PublishedPage<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -234,13 +233,13 @@ impl<S: RefScheme> Deref for PublishedPage<'_, S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for PublishedPage<'_, S> {
+impl fmt::Debug for PublishedPage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PublishedPage({} bytes)", self.locked.bytes.len())
     }
 }
 
-impl<S: RefScheme> fmt::Debug for DetachedPageGuardMut<'_, S> {
+impl fmt::Debug for DetachedPageGuardMut<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DetachedPageGuardMut({} bytes)", self.locked.bytes.len())
     }

@@ -2,15 +2,14 @@
 
 #![allow(unsafe_code)] // See the module documentation.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FrameView};
 
 /// Prefetches the first of the `len` bytes at `off` of the page at `frame`, which a slot of the
 /// caller's index has named. Panics if the bytes are not all within `page_size` bytes.
 #[inline(always)]
 #[track_caller]
-pub(super) fn expect_write<S: RefScheme>(
-    view: FrameView<S>,
+pub(super) fn expect_write(
+    view: FrameView,
     (frame, page_size): (FrameNr, usize),
     off: usize,
     len: usize,

@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use pagewell_frame::refcount::RefScheme;
-
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
 use crate::dirty::commits::Sync;
@@ -12,10 +10,7 @@ use crate::mapping::record::Mapping;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::writeback::durable::Durable;
 
-pub(crate) fn discard<S: RefScheme>(
-    mapping: &Mapping<S>,
-    pages: Range<PageNr>,
-) -> Result<(), Error> {
+pub(crate) fn discard(mapping: &Mapping, pages: Range<PageNr>) -> Result<(), Error> {
     let writes = mapping.writes(Op::Invalidate)?;
     // With this lock, no page is in flight, so the backend's bytes do not change later.
     let mut storage = mapping.lock_storage(writes, Op::Invalidate)?;

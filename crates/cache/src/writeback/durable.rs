@@ -3,8 +3,6 @@
 use std::io;
 use std::ops::Range;
 
-use pagewell_frame::refcount::RefScheme;
-
 use crate::base::page_state::PageState;
 use crate::dirty::commits::Sync;
 use crate::dirty::options::Writeback;
@@ -16,14 +14,14 @@ use crate::writeback::states::States;
 use crate::writeback::unstarted::Unstarted;
 
 /// Changes the state of all unsynced pages when it is dropped, also on unwind.
-struct Settle<'m, S: RefScheme> {
-    mapping: &'m Mapping<S>,
+struct Settle<'m> {
+    mapping: &'m Mapping,
     writes: &'m Writes,
     /// `None` leaves the pages unchanged.
     after: Option<fn(PageState) -> PageState>,
 }
 
-impl<S: RefScheme> Drop for Settle<'_, S> {
+impl Drop for Settle<'_> {
     fn drop(&mut self) {
         if let Some(after) = self.after {
             States(self.mapping).settle_written(self.writes, after);
@@ -32,9 +30,9 @@ impl<S: RefScheme> Drop for Settle<'_, S> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Durable<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
+pub(super) struct Durable<'m>(pub(super) &'m Mapping);
 
-impl<S: RefScheme> Durable<'_, S> {
+impl Durable<'_> {
     /// Steps 3 and 4 of the protocol. The caller holds the writeback lock.
     pub(super) fn sync_storage(
         self,

@@ -31,7 +31,6 @@ mod imp {
     use std::io;
     use std::sync::Arc;
 
-    use pagewell_frame::refcount::RefScheme;
     use pagewell_io::engine::{Lane, Request, Span};
     use pagewell_sync::{Mutex, lock};
 
@@ -52,11 +51,11 @@ mod imp {
     type Results = Arc<Mutex<Vec<(usize, io::Result<usize>)>>>;
 
     /// Page ranges in flight. The backend's size stays unknown until [`finish`](Self::finish).
-    pub(in crate::writeback) struct Flight<'m, S: RefScheme> {
-        mapping: &'m Mapping<S>,
+    pub(in crate::writeback) struct Flight<'m> {
+        mapping: &'m Mapping,
         /// Dropped before the ranges, which own the memory: this drop waits for the requests.
         lane: Box<dyn Lane + 'm>,
-        runs: Vec<Option<Run<'m, S>>>,
+        runs: Vec<Option<Run<'m>>>,
         results: Results,
         had_dirty: bool,
         has_failed: bool,
@@ -67,10 +66,10 @@ mod imp {
         has_hook: bool,
     }
 
-    impl<'m, S: RefScheme> Flight<'m, S> {
+    impl<'m> Flight<'m> {
         /// Step 1.
         pub(in crate::writeback) fn begin(
-            mapping: &'m Mapping<S>,
+            mapping: &'m Mapping,
             storage: &mut Storage,
         ) -> io::Result<Self> {
             let is_of_pages = mapping.layout().is_of_pages();
@@ -99,7 +98,7 @@ mod imp {
         pub(in crate::writeback) fn give(
             &mut self,
             storage: &mut Storage,
-            run: Run<'m, S>,
+            run: Run<'m>,
             settled: &mut impl FnMut(usize, Result<(), Failure>),
         ) {
             storage.pace.note_request(run.end() - run.start());
@@ -233,24 +232,22 @@ mod imp {
     use std::io;
     use std::marker::PhantomData;
 
-    use pagewell_frame::refcount::RefScheme;
-
     use crate::base::error::Failure;
     use crate::dirty::storage::Storage;
     use crate::mapping::record::Mapping;
     use crate::writeback::run::Run;
 
-    pub(in crate::writeback) struct Flight<'m, S: RefScheme>(Infallible, PhantomData<&'m S>);
+    pub(in crate::writeback) struct Flight<'m>(Infallible, PhantomData<&'m Mapping>);
 
-    impl<'m, S: RefScheme> Flight<'m, S> {
-        pub(in crate::writeback) fn begin(_: &'m Mapping<S>, _: &mut Storage) -> io::Result<Self> {
+    impl<'m> Flight<'m> {
+        pub(in crate::writeback) fn begin(_: &'m Mapping, _: &mut Storage) -> io::Result<Self> {
             Err(io::Error::other("a model has no engine"))
         }
 
         pub(in crate::writeback) fn give(
             &mut self,
             _: &mut Storage,
-            _: Run<'m, S>,
+            _: Run<'m>,
             _: &mut impl FnMut(usize, Result<(), Failure>),
         ) {
             match self.0 {}

@@ -4,7 +4,6 @@ use std::io;
 use std::ops::Range;
 
 use pagewell_frame::FRAME_BYTES;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::ledger;
 
 use crate::base::error::{Error, ErrorKind, Op};
@@ -18,9 +17,9 @@ use crate::writeback::give::{Giver, Next, is_interrupted};
 use crate::writeback::size::StorageSize;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Flusher<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+pub(crate) struct Flusher<'m>(pub(crate) &'m Mapping);
 
-impl<S: RefScheme> Flusher<'_, S> {
+impl Flusher<'_> {
     pub(crate) fn flush(self, pages: Range<PageNr>) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Flush)?;
         let mut storage = self.0.lock_storage(writes, Op::Flush)?;

@@ -4,7 +4,6 @@ use std::io;
 use std::ops::Range;
 
 use pagewell_frame::TryGetFrame;
-use pagewell_frame::refcount::RefScheme;
 
 use crate::base::error::{Cause, Error, Failure, Op};
 use crate::base::page::PageNr;
@@ -64,12 +63,7 @@ struct Changes {
 }
 
 impl Changes {
-    fn most_pages<S: RefScheme>(
-        &self,
-        mapping: &Mapping<S>,
-        writes: &Writes,
-        first: PageNr,
-    ) -> usize {
+    fn most_pages(&self, mapping: &Mapping, writes: &Writes, first: PageNr) -> usize {
         let most = most_pages(mapping.page_size());
         match &writes.reserve {
             None => most,
@@ -80,7 +74,7 @@ impl Changes {
 
     /// Encodes the pages of `run`. If the codec fails on several pages, encodes only the first, and
     /// removes the others from `run`; they are dirty again.
-    fn change<S: RefScheme>(&mut self, hooks: &Hooks, run: &mut Run<'_, S>) -> Result<(), Failure> {
+    fn change(&mut self, hooks: &Hooks, run: &mut Run<'_>) -> Result<(), Failure> {
         match run.change_bytes(hooks) {
             Err(_) if run.nr_pages() > 1 => {
                 let first = run.outgoing.first().map_or(0, |outgoing| outgoing.page);
@@ -98,9 +92,9 @@ pub(super) fn is_interrupted(error: &io::Error) -> bool {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Giver<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
+pub(super) struct Giver<'m>(pub(super) &'m Mapping);
 
-impl<'m, S: RefScheme> Giver<'m, S> {
+impl<'m> Giver<'m> {
     /// Writes the dirty pages in `pages`, and returns their number. Continues after failures:
     /// records them by cause for the handles, and returns the first.
     pub(super) fn give_dirty(
@@ -130,7 +124,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         }
         let end = end;
         let is_deep = self.0.is_deep();
-        let mut flight: Option<Flight<'m, S>> = None;
+        let mut flight: Option<Flight<'m>> = None;
         let mut unstarted = Unstarted::default();
         let mut changes = Changes::default();
         while let Some(first) = writes.dirty().next(from, end) {
@@ -231,7 +225,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
         writes: &'m Writes,
         (pages, most): (Range<PageNr>, usize),
         is_deep: bool,
-    ) -> (Run<'m, S>, Result<(), Failure>) {
+    ) -> (Run<'m>, Result<(), Failure>) {
         let mut run = Run::new(self.0, writes);
         let size = self.0.size();
         // With direct I/O, a range with part of a page, which is no whole block, would be copied.
@@ -251,7 +245,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
     }
 
     /// Step 1 for `page`. Returns `None` if it is not dirty, not resident, or past the end.
-    fn take_dirty(self, writes: &Writes, page: PageNr) -> Result<Option<Outgoing<'m, S>>, Failure> {
+    fn take_dirty(self, writes: &Writes, page: PageNr) -> Result<Option<Outgoing<'m>>, Failure> {
         let Some(claim) = self.0.claim_present(page) else {
             return Ok(None);
         };
@@ -288,7 +282,7 @@ impl<'m, S: RefScheme> Giver<'m, S> {
     }
 
     /// The rest of step 2. Dropping the range is step 3.
-    fn give(self, storage: &mut Storage, run: &mut Run<'_, S>) -> io::Result<()> {
+    fn give(self, storage: &mut Storage, run: &mut Run<'_>) -> io::Result<()> {
         let (start, end) = (run.start(), run.end());
         StorageSize(self.0).write_storage(storage, &run.sources(), start, end)?;
         run.is_given = true;

@@ -2,7 +2,6 @@ use std::io;
 use std::ops::Range;
 
 use pagewell_frame::FrameRef;
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacySource;
 
 use crate::base::error::{Cause, Failure};
@@ -37,24 +36,24 @@ pub(super) fn stored_as_zeros() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, StoredAsZeros)
 }
 
-pub(super) struct Outgoing<'m, S: RefScheme> {
+pub(super) struct Outgoing<'m> {
     pub(super) page: PageNr,
-    pub(super) reference: FrameRef<'m, S>,
+    pub(super) reference: FrameRef<'m>,
     pub(super) len: usize,
 }
 
 /// Range of consecutive pages in flight to the backend. Unless `is_given` is set, the drop makes
 /// its pages dirty again, also on unwind.
-pub(super) struct Run<'m, S: RefScheme> {
-    mapping: &'m Mapping<S>,
+pub(super) struct Run<'m> {
+    mapping: &'m Mapping,
     writes: &'m Writes,
-    pub(super) outgoing: Vec<Outgoing<'m, S>>,
+    pub(super) outgoing: Vec<Outgoing<'m>>,
     /// Encoded copies of all pages, each as long as a whole page, which are written instead.
     changed: Option<Chunk<'m>>,
     pub(super) is_given: bool,
 }
 
-impl<S: RefScheme> Drop for Run<'_, S> {
+impl Drop for Run<'_> {
     fn drop(&mut self) {
         if !self.is_given {
             self.take_back(0);
@@ -62,8 +61,8 @@ impl<S: RefScheme> Drop for Run<'_, S> {
     }
 }
 
-impl<'m, S: RefScheme> Run<'m, S> {
-    pub(super) fn new(mapping: &'m Mapping<S>, writes: &'m Writes) -> Self {
+impl<'m> Run<'m> {
+    pub(super) fn new(mapping: &'m Mapping, writes: &'m Writes) -> Self {
         Self {
             mapping,
             writes,
@@ -73,7 +72,7 @@ impl<'m, S: RefScheme> Run<'m, S> {
         }
     }
 
-    pub(super) fn push(&mut self, outgoing: Outgoing<'m, S>) {
+    pub(super) fn push(&mut self, outgoing: Outgoing<'m>) {
         self.outgoing.push(outgoing);
     }
 

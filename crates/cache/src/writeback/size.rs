@@ -42,7 +42,6 @@ use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::bytes::RacySource;
 
 use crate::base::aligned::Aligned;
@@ -87,9 +86,9 @@ fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> Result<T, Failure> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StorageSize<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+pub(crate) struct StorageSize<'m>(pub(crate) &'m Mapping);
 
-impl<S: RefScheme> StorageSize<'_, S> {
+impl StorageSize<'_> {
     /// Writes `bufs` to the backend from byte `start` on. Their bytes within the file end at `end`.
     /// The caller holds the writeback lock.
     pub(super) fn write_storage(

@@ -1,16 +1,14 @@
 //! Changes of the states of pages in flight to the backend.
 
-use pagewell_frame::refcount::RefScheme;
-
 use crate::base::page::PageNr;
 use crate::base::page_state::PageState;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct States<'m, S: RefScheme>(pub(super) &'m Mapping<S>);
+pub(super) struct States<'m>(pub(super) &'m Mapping);
 
-impl<S: RefScheme> States<'_, S> {
+impl States<'_> {
     pub(super) fn settle_written(self, writes: &Writes, after: fn(PageState) -> PageState) {
         // No page past the end is in flight, and truncated pages are no longer unsynced.
         let (mut from, end) = (0, self.0.nr_pages());

@@ -25,8 +25,6 @@
 //! Verified by: `crates/pagewell/tests/page_hooks` (`what_was_cut_off_does_not_come_back*`,
 //! `a_page_that_was_written_before_its_size*`).
 
-use pagewell_frame::refcount::RefScheme;
-
 use crate::base::aligned::Aligned;
 use crate::base::error::{Cause, Error, ErrorKind, Failure, Op};
 use crate::base::page::PageNr;
@@ -49,9 +47,9 @@ pub(crate) enum Tail {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TailKeeper<'m, S: RefScheme>(pub(crate) &'m Mapping<S>);
+pub(crate) struct TailKeeper<'m>(pub(crate) &'m Mapping);
 
-impl<S: RefScheme> TailKeeper<'_, S> {
+impl TailKeeper<'_> {
     /// Steps 2 to 4 for the page with the end of the file, `at`. The caller holds the size lock.
     pub(crate) fn settle(self, writes: &Writes, at: u64, op: Op) -> Result<Tail, Error> {
         let Some(hooks) = self.0.hooks() else {

@@ -1,6 +1,5 @@
 //! Calls that threads of the cache make for tasks.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_sync::Arc;
 
 use crate::base::errand::Errand;
@@ -10,12 +9,12 @@ use crate::mapping::visitor::Visitor;
 
 /// Submits an offloaded call. Its weak reference delays a close of the file until the call returns.
 /// Returns `None` if the file has no strong reference.
-pub(super) fn call<S: RefScheme, T: Send + 'static>(
-    mapping: &Arc<Mapping<S>>,
-    call: impl FnOnce(&Arc<Mapping<S>>) -> T + Send + 'static,
+pub(super) fn call<T: Send + 'static>(
+    mapping: &Arc<Mapping>,
+    call: impl FnOnce(&Arc<Mapping>) -> T + Send + 'static,
 ) -> Option<Errand<T>> {
     let visitor = Visitor::of(mapping)?;
-    let key = std::ptr::from_ref::<Mapping<S>>(mapping).addr();
+    let key = std::ptr::from_ref::<Mapping>(mapping).addr();
     let engines = mapping.engines();
     Some(Errand::begin(engines, key, move || {
         let answer = call(visitor.mapping());
@@ -26,7 +25,7 @@ pub(super) fn call<S: RefScheme, T: Send + 'static>(
 }
 
 #[cold]
-pub(super) fn given_up<S: RefScheme>(mapping: &Mapping<S>, op: Op) -> Error {
+pub(super) fn given_up(mapping: &Mapping, op: Op) -> Error {
     Error::from_io(
         op,
         std::io::Error::other("the call was abandoned before it started"),

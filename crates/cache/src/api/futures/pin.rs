@@ -3,8 +3,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use pagewell_frame::refcount::{RefScheme, Scheme};
-
 use super::call::{call, given_up};
 use crate::api::file::File;
 use crate::base::errand::Errand;
@@ -14,26 +12,26 @@ use crate::read::task::{Step, Waiting};
 
 /// Future of a pin: [`File::pin_async`].
 #[must_use = "nothing is pinned before it is polled"]
-pub struct PinPage<'f, S: RefScheme = Scheme> {
-    file: &'f File<S>,
+pub struct PinPage<'f> {
+    file: &'f File,
     page: u64,
     waiting: Waiting,
-    errand: Option<Errand<Result<OwnedPageGuard<S>, Error>>>,
+    errand: Option<Errand<Result<OwnedPageGuard, Error>>>,
 }
 
-impl<S: RefScheme> fmt::Debug for PinPage<'_, S> {
+impl fmt::Debug for PinPage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PinPage({})", self.page)
     }
 }
 
-impl<S: RefScheme> File<S> {
+impl File {
     /// Pins as [`pin_owned`](Self::pin_owned) does, without blocking.
     ///
     /// # Errors
     ///
     /// See [`pin`](Self::pin).
-    pub fn pin_async(&self, page: u64) -> PinPage<'_, S> {
+    pub fn pin_async(&self, page: u64) -> PinPage<'_> {
         PinPage {
             file: self,
             page,
@@ -43,8 +41,8 @@ impl<S: RefScheme> File<S> {
     }
 }
 
-impl<S: RefScheme> PinPage<'_, S> {
-    fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<OwnedPageGuard<S>, Error>> {
+impl PinPage<'_> {
+    fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<OwnedPageGuard, Error>> {
         let mapping = self.file.mapping();
         mapping.check_home(Op::Pin)?;
         let past_end = || mapping.error(ErrorKind::OutOfRange, Op::Pin);
@@ -76,7 +74,7 @@ impl<S: RefScheme> PinPage<'_, S> {
         }
     }
 
-    fn poll_call(&mut self, context: &Context<'_>) -> Poll<Result<OwnedPageGuard<S>, Error>> {
+    fn poll_call(&mut self, context: &Context<'_>) -> Poll<Result<OwnedPageGuard, Error>> {
         let outcome = match &self.errand {
             Some(errand) => ready!(errand.poll(context)),
             None => None,
@@ -86,8 +84,8 @@ impl<S: RefScheme> PinPage<'_, S> {
     }
 }
 
-impl<S: RefScheme> Future for PinPage<'_, S> {
-    type Output = Result<OwnedPageGuard<S>, Error>;
+impl Future for PinPage<'_> {
+    type Output = Result<OwnedPageGuard, Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
@@ -104,7 +102,7 @@ impl<S: RefScheme> Future for PinPage<'_, S> {
     }
 }
 
-impl<S: RefScheme> Drop for PinPage<'_, S> {
+impl Drop for PinPage<'_> {
     fn drop(&mut self) {
         self.waiting.take_out(self.file.mapping());
     }

@@ -4,8 +4,6 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use pagewell_frame::refcount::{RefScheme, Scheme};
-
 use super::call::{call, given_up};
 use crate::api::file::File;
 use crate::base::errand::Errand;
@@ -19,8 +17,8 @@ type Outcome = (Vec<u8>, Result<usize, Error>);
 
 /// Future of a read: [`File::read_at_async`].
 #[must_use = "nothing is read before it is polled"]
-pub struct ReadAt<'f, S: RefScheme = Scheme> {
-    file: &'f File<S>,
+pub struct ReadAt<'f> {
+    file: &'f File,
     buf: Vec<u8>,
     offset: u64,
     done: usize,
@@ -30,15 +28,15 @@ pub struct ReadAt<'f, S: RefScheme = Scheme> {
 
 /// Future of many reads: [`File::read_many_async`].
 #[must_use = "nothing is read before it is polled"]
-pub struct ReadMany<'f, S: RefScheme = Scheme> {
-    file: &'f File<S>,
+pub struct ReadMany<'f> {
+    file: &'f File,
     reads: std::vec::IntoIter<(u64, Vec<u8>)>,
-    now: Option<ReadAt<'f, S>>,
+    now: Option<ReadAt<'f>>,
     done: Vec<Outcome>,
     is_begun: bool,
 }
 
-impl<S: RefScheme> fmt::Debug for ReadAt<'_, S> {
+impl fmt::Debug for ReadAt<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReadAt")
             .field("offset", &self.offset)
@@ -47,7 +45,7 @@ impl<S: RefScheme> fmt::Debug for ReadAt<'_, S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for ReadMany<'_, S> {
+impl fmt::Debug for ReadMany<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReadMany")
             .field("done", &self.done.len())
@@ -56,7 +54,7 @@ impl<S: RefScheme> fmt::Debug for ReadMany<'_, S> {
     }
 }
 
-impl<S: RefScheme> File<S> {
+impl File {
     /// Reads as [`read_at`](Self::read_at) does, without blocking, and returns the buffer too.
     ///
     /// # Errors
@@ -85,7 +83,7 @@ impl<S: RefScheme> File<S> {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn read_at_async(&self, buf: Vec<u8>, offset: u64) -> ReadAt<'_, S> {
+    pub fn read_at_async(&self, buf: Vec<u8>, offset: u64) -> ReadAt<'_> {
         ReadAt {
             file: self,
             buf,
@@ -98,7 +96,7 @@ impl<S: RefScheme> File<S> {
 
     /// Reads as [`read_many`](Self::read_many) does, without blocking: returns the buffers with the
     /// numbers of bytes read. Reads the missing pages concurrently, unless a submission would wait.
-    pub fn read_many_async(&self, reads: Vec<(u64, Vec<u8>)>) -> ReadMany<'_, S> {
+    pub fn read_many_async(&self, reads: Vec<(u64, Vec<u8>)>) -> ReadMany<'_> {
         ReadMany {
             file: self,
             done: Vec::with_capacity(reads.len()),
@@ -109,7 +107,7 @@ impl<S: RefScheme> File<S> {
     }
 }
 
-impl<S: RefScheme> ReadAt<'_, S> {
+impl ReadAt<'_> {
     fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let mapping = self.file.mapping();
         if let Err(error) = mapping.check_home(Op::Read) {
@@ -218,7 +216,7 @@ impl<S: RefScheme> ReadAt<'_, S> {
     }
 }
 
-impl<S: RefScheme> Future for ReadAt<'_, S> {
+impl Future for ReadAt<'_> {
     type Output = Outcome;
 
     #[inline]
@@ -237,7 +235,7 @@ impl<S: RefScheme> Future for ReadAt<'_, S> {
     }
 }
 
-impl<S: RefScheme> ReadAt<'_, S> {
+impl ReadAt<'_> {
     #[inline(never)]
     fn poll_any(&mut self, context: &Context<'_>) -> Poll<Outcome> {
         let result = match self.errand {
@@ -251,14 +249,14 @@ impl<S: RefScheme> ReadAt<'_, S> {
     }
 }
 
-impl<S: RefScheme> Drop for ReadAt<'_, S> {
+impl Drop for ReadAt<'_> {
     #[inline]
     fn drop(&mut self) {
         self.waiting.take_out(self.file.mapping());
     }
 }
 
-impl<'f, S: RefScheme> Future for ReadMany<'f, S> {
+impl<'f> Future for ReadMany<'f> {
     type Output = Vec<Outcome>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<Outcome>> {
@@ -282,7 +280,7 @@ impl<'f, S: RefScheme> Future for ReadMany<'f, S> {
     }
 }
 
-impl<S: RefScheme> ReadMany<'_, S> {
+impl ReadMany<'_> {
     fn begin(&mut self) {
         let mapping = self.file.mapping();
         if mapping.check_home(Op::Read).is_err() {

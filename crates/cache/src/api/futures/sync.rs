@@ -3,8 +3,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use pagewell_frame::refcount::{RefScheme, Scheme};
-
 use super::call::{call, given_up};
 use crate::api::file::File;
 use crate::base::errand::Errand;
@@ -14,24 +12,24 @@ use crate::writeback::flush::Flusher;
 
 /// Future of a sync: [`File::sync_data_async`].
 #[must_use = "nothing is made durable before it is polled"]
-pub struct SyncData<'f, S: RefScheme = Scheme> {
-    file: &'f File<S>,
+pub struct SyncData<'f> {
+    file: &'f File,
     errand: Option<Errand<Result<(), Error>>>,
 }
 
-impl<S: RefScheme> fmt::Debug for SyncData<'_, S> {
+impl fmt::Debug for SyncData<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SyncData").finish_non_exhaustive()
     }
 }
 
-impl<S: RefScheme> File<S> {
+impl File {
     /// Syncs what was written before the first poll, as [`sync_data`](Self::sync_data) does.
     ///
     /// # Errors
     ///
     /// See [`sync_data`](Self::sync_data).
-    pub fn sync_data_async(&self) -> SyncData<'_, S> {
+    pub fn sync_data_async(&self) -> SyncData<'_> {
         SyncData {
             file: self,
             errand: None,
@@ -39,7 +37,7 @@ impl<S: RefScheme> File<S> {
     }
 }
 
-impl<S: RefScheme> Future for SyncData<'_, S> {
+impl Future for SyncData<'_> {
     type Output = Result<(), Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

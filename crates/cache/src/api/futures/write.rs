@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_sync::thread::Backoff;
 
 use super::call::{call, given_up};
@@ -24,8 +23,8 @@ type Outcome<T> = (Vec<u8>, Result<T, Error>);
 
 /// Future of a write: [`File::write_at_async`].
 #[must_use = "nothing is written before it is polled"]
-pub struct WriteAt<'f, S: RefScheme = Scheme> {
-    file: &'f File<S>,
+pub struct WriteAt<'f> {
+    file: &'f File,
     buf: Vec<u8>,
     offset: u64,
     done: usize,
@@ -35,13 +34,13 @@ pub struct WriteAt<'f, S: RefScheme = Scheme> {
 
 /// Future of an append: [`File::append_async`].
 #[must_use = "nothing is written before it is polled"]
-pub struct Append<'f, S: RefScheme = Scheme> {
-    file: &'f File<S>,
+pub struct Append<'f> {
+    file: &'f File,
     buf: Vec<u8>,
     errand: Option<Errand<Outcome<Range<u64>>>>,
 }
 
-impl<S: RefScheme> fmt::Debug for WriteAt<'_, S> {
+impl fmt::Debug for WriteAt<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WriteAt")
             .field("offset", &self.offset)
@@ -50,13 +49,13 @@ impl<S: RefScheme> fmt::Debug for WriteAt<'_, S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for Append<'_, S> {
+impl fmt::Debug for Append<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Append").finish_non_exhaustive()
     }
 }
 
-impl<S: RefScheme> File<S> {
+impl File {
     /// Writes as [`write_at`](Self::write_at) does, without blocking. Returns the buffer, with the
     /// number of its bytes that were written. If the future is dropped before it is ready, any part
     /// of the bytes may be written, even after the drop.
@@ -65,7 +64,7 @@ impl<S: RefScheme> File<S> {
     ///
     /// Those of [`write_at`](Self::write_at). [`Deadlock`](crate::ErrorKind::Deadlock) in a
     /// callback of the file.
-    pub fn write_at_async(&self, buf: Vec<u8>, offset: u64) -> WriteAt<'_, S> {
+    pub fn write_at_async(&self, buf: Vec<u8>, offset: u64) -> WriteAt<'_> {
         WriteAt {
             file: self,
             buf,
@@ -85,7 +84,7 @@ impl<S: RefScheme> File<S> {
     /// # Errors
     ///
     /// Those of [`append`](Self::append); [`Deadlock`](crate::ErrorKind::Deadlock) in a callback.
-    pub fn append_async(&self, buf: Vec<u8>) -> Append<'_, S> {
+    pub fn append_async(&self, buf: Vec<u8>) -> Append<'_> {
         Append {
             file: self,
             buf,
@@ -94,7 +93,7 @@ impl<S: RefScheme> File<S> {
     }
 }
 
-impl<S: RefScheme> WriteAt<'_, S> {
+impl WriteAt<'_> {
     fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let mapping = self.file.mapping();
         let writes = self.file.writes(Op::Write)?;
@@ -192,7 +191,7 @@ impl<S: RefScheme> WriteAt<'_, S> {
     }
 }
 
-impl<S: RefScheme> Future for WriteAt<'_, S> {
+impl Future for WriteAt<'_> {
     type Output = Outcome<usize>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -206,13 +205,13 @@ impl<S: RefScheme> Future for WriteAt<'_, S> {
     }
 }
 
-impl<S: RefScheme> Drop for WriteAt<'_, S> {
+impl Drop for WriteAt<'_> {
     fn drop(&mut self) {
         self.waiting.take_out(self.file.mapping());
     }
 }
 
-impl<S: RefScheme> Future for Append<'_, S> {
+impl Future for Append<'_> {
     type Output = Outcome<Range<u64>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 #[cfg(debug_assertions)]
 use std::task::Waker;
 
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FRAME_BYTES, FramePool, PoolConfig};
 use pagewell_io::MemoryBackend;
 #[cfg(debug_assertions)]
@@ -28,8 +27,8 @@ use crate::index::file_index::WATCHES;
 use crate::mapping::record::How;
 use crate::read::lookup::Lookup;
 
-fn file_with_a_page() -> Opened<Scheme> {
-    let files = files_of::<Scheme>(FramePool::new(&PoolConfig::new(256)).unwrap());
+fn file_with_a_page() -> Opened {
+    let files = files_of(FramePool::new(&PoolConfig::new(256)).unwrap());
     let storage = Arc::new(MemoryBackend::new(vec![0; FRAME_BYTES]));
     let page_size = PageSize::SMALLEST;
     let opened = Opened::of_backend(

@@ -27,7 +27,6 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::supply::transfers::NodeSet;
 use crate::write::bytes::Writer;
 use crate::writeback::flush::Flusher;
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FrameKind, FrameNr, FramePool, FrameRef, Nodes, Order, PoolConfig};
 use pagewell_io::{Backend, Fault, FaultBackend, FileId, MemoryBackend, Operation};
 use pagewell_sync::atomic::Ordering;
@@ -59,25 +58,25 @@ impl Backend for Zeros {
     }
 }
 
-fn files() -> Arc<Files<Scheme>> {
+fn files() -> Arc<Files> {
     files_with(1)
 }
 
-fn files_with(nr_nodes: usize) -> Arc<Files<Scheme>> {
+fn files_with(nr_nodes: usize) -> Arc<Files> {
     files_of_frames(NR_FRAMES, nr_nodes)
 }
 
-fn files_of_frames(nr_frames: usize, nr_nodes: usize) -> Arc<Files<Scheme>> {
+fn files_of_frames(nr_frames: usize, nr_nodes: usize) -> Arc<Files> {
     let mut config = PoolConfig::new(nr_frames);
     config.nodes = Nodes::Unbound(nr_nodes);
     files_of(FramePool::new(&config).unwrap())
 }
 
-fn open(files: &Arc<Files<Scheme>>, nr_pages: u64) -> Opened<Scheme> {
+fn open(files: &Arc<Files>, nr_pages: u64) -> Opened {
     open_backend(files, Zeros(nr_pages * 4096))
 }
 
-fn open_backend(files: &Arc<Files<Scheme>>, backend: impl Backend) -> Opened<Scheme> {
+fn open_backend(files: &Arc<Files>, backend: impl Backend) -> Opened {
     let backend = Arc::new(backend);
     let (path, page_size) = ("zeros".into(), PageSize::SMALLEST);
     Opened::of_backend(files, backend, path, page_size, How::of(Access::Read))
@@ -85,12 +84,12 @@ fn open_backend(files: &Arc<Files<Scheme>>, backend: impl Backend) -> Opened<Sch
         .0
 }
 
-fn pin(mapping: &Mapping<Scheme>, page: u64) -> FrameRef<'_, Scheme> {
+fn pin(mapping: &Mapping, page: u64) -> FrameRef<'_> {
     Lookup(mapping).get(page, || 1).unwrap().reference
 }
 
 /// Fills the cache. Pins a page in each aligned range of sixteen frames that contains a page.
-fn pin_every_place(mapping: &Mapping<Scheme>) -> Vec<FrameRef<'_, Scheme>> {
+fn pin_every_place(mapping: &Mapping) -> Vec<FrameRef<'_>> {
     let mut places = HashSet::new();
     (0..2 * NR_FRAMES as u64)
         .map(|page| pin(mapping, page))
@@ -98,7 +97,7 @@ fn pin_every_place(mapping: &Mapping<Scheme>) -> Vec<FrameRef<'_, Scheme>> {
         .collect()
 }
 
-fn nr_evicted(files: &Files<Scheme>) -> u64 {
+fn nr_evicted(files: &Files) -> u64 {
     files.supply().counters.get(Event::Eviction)
 }
 
@@ -315,9 +314,9 @@ fn a_request_that_transfers_cannot_help_fails_while_they_go_on() {
 /// A cache of 4096 frames in which nothing can be evicted: 700 pages are dirty, 300 unsynced and
 /// 2000 pinned. The index and the test use the rest.
 struct Stuck {
-    files: Arc<Files<Scheme>>,
-    dirty: Opened<Scheme>,
-    clean: Opened<Scheme>,
+    files: Arc<Files>,
+    dirty: Opened,
+    clean: Opened,
     pinned: Vec<FrameNr>,
     rest: Vec<FrameNr>,
 }
@@ -496,7 +495,7 @@ fn many_threads_that_want_blocks_of_all_sizes_get_them_and_lose_none() {
 /// the write failed although frames could be evicted.
 #[test]
 fn who_finds_that_everything_is_clean_by_now_tries_again() {
-    let files = files_of::<Scheme>(FramePool::new(&PoolConfig::new(64)).unwrap());
+    let files = files_of(FramePool::new(&PoolConfig::new(64)).unwrap());
     let error = |nr| Error::new(ErrorKind::OutOfFrames, Op::Write).with_unclean(nr);
     let room = |error| Cleaner(&*files).make_room(error, Order::ZERO);
     assert!(room(error(5)).is_ok());

@@ -4,7 +4,6 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FRAME_BYTES, FramePool, PoolConfig};
 use pagewell_io::{Fault, FaultBackend, MemoryBackend, Operation};
 use pagewell_testkit::wait::bounded;
@@ -21,7 +20,7 @@ use crate::write::growth::Grower;
 #[test]
 fn failed_append_notifies_throttled_writers() {
     bounded("a notification", || {
-        let files = files_of::<Scheme>(FramePool::new(&PoolConfig::new(256)).unwrap());
+        let files = files_of(FramePool::new(&PoolConfig::new(256)).unwrap());
         let backend = MemoryBackend::writable(vec![0; FRAME_BYTES / 2]);
         let backend = FaultBackend::with_script(backend, |operation| match operation {
             Operation::Read { .. } => Fault::Fail(std::io::ErrorKind::Other.into()),

@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameNr, FramePool, Order};
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::shard::Padded;
@@ -52,9 +51,9 @@ impl Clock {
     /// With `Marks::Respected`, the pass skips places that other passes of the same hand visit
     /// concurrently, since these clear the accessed bits there. With `Marks::Ignored`, it visits
     /// every place of `among` once.
-    pub(crate) fn lap<S: RefScheme>(
+    pub(crate) fn lap(
         &self,
-        pool: &FramePool<S>,
+        pool: &FramePool,
         order: Order,
         marks: Marks,
         among: Among,
@@ -187,10 +186,9 @@ impl Drop for Lap<'_> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use pagewell_frame::refcount::Scheme;
     use pagewell_frame::{Nodes, PoolConfig};
 
-    fn pool(nr_frames: usize) -> FramePool<Scheme> {
+    fn pool(nr_frames: usize) -> FramePool {
         let mut config = PoolConfig::new(nr_frames);
         config.nodes = Nodes::Unbound(2);
         FramePool::new(&config).unwrap()

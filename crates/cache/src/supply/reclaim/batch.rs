@@ -15,7 +15,6 @@
 //! hold a claim, a leaf-creation lock, and locks of files or spaces. The holder of the policy lock
 //! skips claimed slots. Leaves are evicted after the lock is released.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, FrameNr, Order, UniqueFrame};
 use pagewell_policy::{Content, Ghost, Pages, Stays as KeptBack};
 use pagewell_sync::lock;
@@ -34,12 +33,12 @@ pub(super) const MOST: usize = 32;
 const SHARE: usize = 128;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Batches<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
+pub(crate) struct Batches<'s>(pub(crate) &'s Supply);
 
-impl<'s, S: RefScheme> Batches<'s, S> {
+impl<'s> Batches<'s> {
     /// Evicts a batch of pages, and returns a block of `order` from its frames, if there is one.
     #[cold]
-    pub(crate) fn evict_for(self, order: Order) -> Option<UniqueFrame<'s, S>> {
+    pub(crate) fn evict_for(self, order: Order) -> Option<UniqueFrame<'s>> {
         let nr_frames = self.0.pool().nr_frames();
         let batch = match order {
             Order::ZERO => (nr_frames / SHARE).clamp(1, MOST),
@@ -58,7 +57,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
     ///
     /// Then one scan of the hazard slots ends the protection of queried pages without hazards. If
     /// the batch freed nothing and the scan ended any protection, one more batch follows.
-    pub(crate) fn evict(self, nr: usize) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
+    pub(crate) fn evict(self, nr: usize) -> Option<(Vec<UniqueFrame<'s>>, usize)> {
         let evicted = self.evict_once(nr);
         let nr_unmarked = self.0.pool().look_at_announced();
         match &evicted {
@@ -67,7 +66,7 @@ impl<'s, S: RefScheme> Batches<'s, S> {
         }
     }
 
-    fn evict_once(self, nr: usize) -> Option<(Vec<UniqueFrame<'s, S>>, usize)> {
+    fn evict_once(self, nr: usize) -> Option<(Vec<UniqueFrame<'s>>, usize)> {
         let queues = self.0.queues.as_ref()?;
         let mut queues = lock(queues);
         let Queues {
@@ -93,11 +92,11 @@ impl<'s, S: RefScheme> Batches<'s, S> {
 }
 
 /// Removes a block of `order` from `freed`, or splits a larger one and frees the rest.
-fn take_block<'s, S: RefScheme>(
-    supply: &'s Supply<S>,
-    freed: &mut Vec<UniqueFrame<'s, S>>,
+fn take_block<'s>(
+    supply: &'s Supply,
+    freed: &mut Vec<UniqueFrame<'s>>,
     order: Order,
-) -> Option<UniqueFrame<'s, S>> {
+) -> Option<UniqueFrame<'s>> {
     if let Some(at) = freed.iter().position(|block| block.order() == order) {
         return Some(freed.remove(at));
     }
@@ -105,28 +104,28 @@ fn take_block<'s, S: RefScheme>(
     supply.pool().join(vec![freed.remove(at)], order)
 }
 
-fn is_empty_leaf<S: RefScheme>(supply: &Supply<S>, frame: FrameNr) -> bool {
+fn is_empty_leaf(supply: &Supply, frame: FrameNr) -> bool {
     let record = supply.pool().meta(frame);
     // Each page of a leaf and each handle has a reference, and so has the index root.
     record.kind().0 == FrameKind::Leaf && record.count() == 1
 }
 
-fn evict_leaf<S: RefScheme>(supply: &Supply<S>, leaf: FrameNr) -> Option<UniqueFrame<'_, S>> {
+fn evict_leaf(supply: &Supply, leaf: FrameNr) -> Option<UniqueFrame<'_>> {
     let (kind, _) = supply.pool().meta(leaf).kind();
     (kind == FrameKind::Leaf)
         .then(|| Evictor(supply).try_evict(leaf, Marks::Ignored))
         .flatten()
 }
 
-struct Hand<'s, 'q, S: RefScheme> {
-    supply: &'s Supply<S>,
-    seen: Option<(FrameNr, SeenSlot<'s, S>)>,
+struct Hand<'s, 'q> {
+    supply: &'s Supply,
+    seen: Option<(FrameNr, SeenSlot<'s>)>,
     empty_leaves: &'q mut EmptyLeaves,
-    freed: Vec<UniqueFrame<'s, S>>,
+    freed: Vec<UniqueFrame<'s>>,
 }
 
-impl<'s, 'q, S: RefScheme> Hand<'s, 'q, S> {
-    fn new(supply: &'s Supply<S>, empty_leaves: &'q mut EmptyLeaves, nr: usize) -> Self {
+impl<'s, 'q> Hand<'s, 'q> {
+    fn new(supply: &'s Supply, empty_leaves: &'q mut EmptyLeaves, nr: usize) -> Self {
         Self {
             supply,
             seen: None,
@@ -142,7 +141,7 @@ impl<'s, 'q, S: RefScheme> Hand<'s, 'q, S> {
     }
 }
 
-impl<S: RefScheme> Pages for Hand<'_, '_, S> {
+impl Pages for Hand<'_, '_> {
     fn content(&mut self, frame: u32) -> Content {
         let frame = FrameNr::new(frame);
         let (kind, order) = self.supply.pool().meta(frame).kind();

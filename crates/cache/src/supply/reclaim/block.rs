@@ -21,7 +21,6 @@
 //! few open files, one for each part of 512 leaves with a leaf in use, one for each leaf cluster in
 //! use of a file open for writing, and those for bounce buffers.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, Order, TryGetFrame, UniqueFrame};
 use pagewell_sync::atomic::Ordering;
 
@@ -50,16 +49,16 @@ enum Look {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct BlockFinder<'s, S: RefScheme>(pub(super) &'s Supply<S>);
+pub(super) struct BlockFinder<'s>(pub(super) &'s Supply);
 
-impl<'s, S: RefScheme> BlockFinder<'s, S> {
+impl<'s> BlockFinder<'s> {
     /// `order` is not zero.
     pub(super) fn find(
         self,
         order: Order,
         effort: Effort,
         among: Among,
-    ) -> Result<UniqueFrame<'s, S>, Shortage> {
+    ) -> Result<UniqueFrame<'s>, Shortage> {
         let withheld = self.0.budget.withheld();
         let mut nr_tries = 0;
         let mut counted = Census::default();
@@ -214,12 +213,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
     }
 
     /// Steps 2 to 4. If a frame is no longer available, frees the others and returns `None`.
-    fn take_place(
-        self,
-        first: FrameNr,
-        order: Order,
-        effort: Effort,
-    ) -> Option<UniqueFrame<'s, S>> {
+    fn take_place(self, first: FrameNr, order: Order, effort: Effort) -> Option<UniqueFrame<'s>> {
         if effort == Effort::Thorough {
             self.empty_leaves(first, order);
         }
@@ -229,7 +223,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
             .take_free_within(first, order)
             .into_iter()
             .peekable();
-        let mut parts: Vec<UniqueFrame<'s, S>> = Vec::new();
+        let mut parts: Vec<UniqueFrame<'s>> = Vec::new();
         let end = first.get() + order.frames();
         let mut nr = first.get();
         while nr < end {
@@ -279,7 +273,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
         }
     }
 
-    fn used_leaves(self, first: FrameNr, order: Order) -> impl Iterator<Item = Leaf<'s, S>> {
+    fn used_leaves(self, first: FrameNr, order: Order) -> impl Iterator<Item = Leaf<'s>> {
         self.heads(first, order)
             .filter(|(_, stays, _, _)| *stays == Some(Stays::Leaf))
             .filter_map(|(frame, ..)| match self.0.pool().try_get(frame) {
@@ -289,7 +283,7 @@ impl<'s, S: RefScheme> BlockFinder<'s, S> {
     }
 }
 
-fn state_of<S: RefScheme>(leaf: &Leaf<'_, S>, position: usize) -> State {
+fn state_of(leaf: &Leaf<'_>, position: usize) -> State {
     // ORDERING: Acquire; pairs with the release store that published the slot: a thread that then
     // evicts the page sees its metadata as published.
     Slot::from_bits(leaf.slot(position).load(Ordering::Acquire)).state()

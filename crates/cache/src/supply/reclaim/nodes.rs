@@ -14,7 +14,6 @@
 
 use std::ops::Range;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{AllocRequest, FramePool, Order, Place, UniqueFrame};
 
 use crate::supply::census::Census;
@@ -22,11 +21,7 @@ use crate::supply::parts::Supply;
 use crate::supply::policy::clock::Among;
 use crate::supply::transfers::NodeSet;
 
-pub(crate) fn alloc_free<S: RefScheme>(
-    pool: &FramePool<S>,
-    order: Order,
-    place: Place,
-) -> Option<UniqueFrame<'_, S>> {
+pub(crate) fn alloc_free(pool: &FramePool, order: Order, place: Place) -> Option<UniqueFrame<'_>> {
     if place == Place::Anywhere {
         return pool.alloc(order);
     }
@@ -34,7 +29,7 @@ pub(crate) fn alloc_free<S: RefScheme>(
     pool.alloc_by(&request).ok()
 }
 
-pub(crate) fn simplest<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Place {
+pub(crate) fn simplest(pool: &FramePool, place: Place) -> Place {
     if pool.nr_nodes() == 1 {
         return Place::Anywhere;
     }
@@ -58,7 +53,7 @@ pub(super) fn nodes_for(place: Place) -> NodeSet {
 }
 
 #[cold]
-pub(super) fn census_among<S: RefScheme>(supply: &Supply<S>, among: Among) -> Census {
+pub(super) fn census_among(supply: &Supply, among: Among) -> Census {
     let pool = supply.pool();
     let all = 0..pool.nr_frames() as u32;
     let of = |frames: &Range<u32>| (frames.len(), supply.budget.nr_withheld(frames));
@@ -73,7 +68,7 @@ pub(super) fn census_among<S: RefScheme>(supply: &Supply<S>, among: Among) -> Ce
     Census::of(nr_frames, nr_withheld)
 }
 
-pub(crate) fn frames_at<S: RefScheme>(pool: &FramePool<S>, place: Place) -> Range<u32> {
+pub(crate) fn frames_at(pool: &FramePool, place: Place) -> Range<u32> {
     match place {
         Place::Only(node) => pool.frames_of(node),
         _ => 0..pool.nr_frames() as u32,

@@ -31,7 +31,6 @@
 //! evictable pages and leaves in use.) A pass for a frame only loads the metadata of frames that
 //! cannot be evicted, so hits are not affected. No pass waits for a claim. (`docs/adr/0019-*`)
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{FrameKind, Order, Place, UniqueFrame};
 
 use crate::supply::census::Census;
@@ -57,15 +56,15 @@ const LOOKS_FOR_MORE: usize = 4 * MORE;
 const LOOKS_AT_MARKS: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reclaimer<'s, S: RefScheme>(pub(crate) &'s Supply<S>);
+pub(crate) struct Reclaimer<'s>(pub(crate) &'s Supply);
 
-impl<'s, S: RefScheme> Reclaimer<'s, S> {
+impl<'s> Reclaimer<'s> {
     #[cold]
     pub(crate) fn reclaim(
         self,
         order: Order,
         place: Place,
-    ) -> Result<UniqueFrame<'s, S>, OutOfFrames> {
+    ) -> Result<UniqueFrame<'s>, OutOfFrames> {
         let (first, then) = laps_for(place);
         let mut round: u32 = 0;
         let mut patience = Patience::default();
@@ -118,7 +117,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
     }
 
     /// Makes one pass that evicts no accessed pages.
-    pub(crate) fn find_unmarked(self, order: Order) -> Option<UniqueFrame<'s, S>> {
+    pub(crate) fn find_unmarked(self, order: Order) -> Option<UniqueFrame<'s>> {
         self.go_round(order, Effort::Gentle, Among::All).ok()
     }
 
@@ -127,7 +126,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         order: Order,
         effort: Effort,
         among: Among,
-    ) -> Result<UniqueFrame<'s, S>, Shortage> {
+    ) -> Result<UniqueFrame<'s>, Shortage> {
         if order == Order::ZERO {
             self.find_frame(effort.marks(), among)
         } else {
@@ -135,7 +134,7 @@ impl<'s, S: RefScheme> Reclaimer<'s, S> {
         }
     }
 
-    fn find_frame(self, marks: Marks, among: Among) -> Result<UniqueFrame<'s, S>, Shortage> {
+    fn find_frame(self, marks: Marks, among: Among) -> Result<UniqueFrame<'s>, Shortage> {
         let pool = self.0.pool();
         let mut lap = self.0.clock.lap(pool, Order::ZERO, marks, among);
         let mut counted = Census::default();

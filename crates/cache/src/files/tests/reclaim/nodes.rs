@@ -25,7 +25,7 @@ use crate::writeback::flush::Flusher;
 const NR_NODES: usize = 2;
 const OF_NODE: usize = NR_FRAMES / NR_NODES;
 
-fn nr_pages(files: &Files<Scheme>) -> [usize; NR_NODES] {
+fn nr_pages(files: &Files) -> [usize; NR_NODES] {
     [0, 1].map(|node| {
         let frames = files.supply().pool().frames_of(node).map(FrameNr::new);
         let is_page =
@@ -35,7 +35,7 @@ fn nr_pages(files: &Files<Scheme>) -> [usize; NR_NODES] {
 }
 
 /// Creates a cache of two nodes that are full of clean pages of one file, without accessed bits.
-fn full() -> (Arc<Files<Scheme>>, Opened<Scheme>) {
+fn full() -> (Arc<Files>, Opened) {
     let files = files_with(NR_NODES);
     let mapping = open(&files, 4 * NR_FRAMES as u64);
     for page in 0..2 * NR_FRAMES as u64 {
@@ -56,11 +56,11 @@ fn full() -> (Arc<Files<Scheme>>, Opened<Scheme>) {
     (files, mapping)
 }
 
-fn cool(mapping: &Mapping<Scheme>, page: u64) {
+fn cool(mapping: &Mapping, page: u64) {
     let Some(leaf) = mapping.index().leaf(mapping.claims(), page) else {
         return;
     };
-    let position = Leaf::<Scheme>::slot_of(page);
+    let position = Leaf::slot_of(page);
     // ORDERING: Relaxed; there is one thread.
     let slot = Slot::from_bits(leaf.slot(position).load(Ordering::Relaxed));
     if slot.is_hot() {
@@ -68,7 +68,7 @@ fn cool(mapping: &Mapping<Scheme>, page: u64) {
     }
 }
 
-fn pages_on(files: &Files<Scheme>, mapping: &Mapping<Scheme>, node: usize) -> Vec<u64> {
+fn pages_on(files: &Files, mapping: &Mapping, node: usize) -> Vec<u64> {
     let is_there = |page: &u64| {
         let seen = mapping.index().look(*page).map(|seen| seen.slot.state());
         let pool = files.supply().pool();
@@ -77,7 +77,7 @@ fn pages_on(files: &Files<Scheme>, mapping: &Mapping<Scheme>, node: usize) -> Ve
     (0..4 * NR_FRAMES as u64).filter(is_there).collect()
 }
 
-fn take(files: &Files<Scheme>, place: Place, nr: usize) -> Vec<UniqueFrame<'_, Scheme>> {
+fn take(files: &Files, place: Place, nr: usize) -> Vec<UniqueFrame<'_>> {
     let blocks = (0..nr).map(|_| {
         Allocator(files.supply())
             .alloc_at(Order::ZERO, place)
@@ -86,22 +86,18 @@ fn take(files: &Files<Scheme>, place: Place, nr: usize) -> Vec<UniqueFrame<'_, S
     blocks.collect()
 }
 
-fn nr_on(files: &Files<Scheme>, blocks: &[UniqueFrame<'_, Scheme>], node: usize) -> usize {
+fn nr_on(files: &Files, blocks: &[UniqueFrame<'_>], node: usize) -> usize {
     let is_there =
         |block: &&UniqueFrame<'_, _>| files.supply().pool().node_of(block.frame()) == Some(node);
     blocks.iter().filter(is_there).count()
 }
 
-fn pin_on<'m>(
-    files: &Files<Scheme>,
-    mapping: &'m Mapping<Scheme>,
-    node: usize,
-) -> Vec<FrameRef<'m, Scheme>> {
+fn pin_on<'m>(files: &Files, mapping: &'m Mapping, node: usize) -> Vec<FrameRef<'m>> {
     let pages = pages_on(files, mapping, node);
     pages.into_iter().map(|page| pin(mapping, page)).collect()
 }
 
-fn assert_at_rest(files: &Files<Scheme>) {
+fn assert_at_rest(files: &Files) {
     files.supply().pool().verify().unwrap();
     assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
@@ -258,7 +254,7 @@ const NR_DIRTY: usize = 100;
 
 /// Fills a cache, so that each frame is in use or has a dirty page of a file with mode `mode`, all
 /// but possibly the first one on the second node.
-fn full_of_dirty(files: &Arc<Files<Scheme>>, mode: Writeback) -> (Opened<Scheme>, Vec<FrameNr>) {
+fn full_of_dirty(files: &Arc<Files>, mode: Writeback) -> (Opened, Vec<FrameNr>) {
     let backend = MemoryBackend::writable(vec![0; OF_NODE * 4096]);
     let options = WriteOptions {
         mode: Some(mode),

@@ -15,7 +15,6 @@ use crate::mapping::record::{How, Mapping};
 use crate::mapping::remove::{Remover, Unclean};
 use crate::supply::counters::Event;
 use crate::supply::policy::Eviction;
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FramePool, PoolConfig};
 use pagewell_sync::atomic::Ordering;
 use pagewell_testkit::Seed;
@@ -24,7 +23,7 @@ use crate::base::slot::Slot;
 
 const NR_FRAMES: usize = 1024;
 
-fn files(eviction: Eviction) -> Arc<Files<Scheme>> {
+fn files(eviction: Eviction) -> Arc<Files> {
     let pool = FramePool::new(&PoolConfig::new(NR_FRAMES)).unwrap();
     files_with(
         pool,
@@ -34,7 +33,7 @@ fn files(eviction: Eviction) -> Arc<Files<Scheme>> {
     )
 }
 
-fn open(files: &Arc<Files<Scheme>>, nr_pages: u64, page_size: usize) -> Opened<Scheme> {
+fn open(files: &Arc<Files>, nr_pages: u64, page_size: usize) -> Opened {
     let backend = Arc::new(Zeros(nr_pages * page_size as u64));
     let page_size = PageSize::checked(page_size, crate::base::error::Op::Open).unwrap();
     Opened::of_backend(
@@ -48,15 +47,15 @@ fn open(files: &Arc<Files<Scheme>>, nr_pages: u64, page_size: usize) -> Opened<S
     .0
 }
 
-fn nr_filled(files: &Files<Scheme>) -> u64 {
+fn nr_filled(files: &Files) -> u64 {
     files.supply().counters.get(Event::Fill)
 }
 
-fn read(mapping: &Mapping<Scheme>, page: u64) {
+fn read(mapping: &Mapping, page: u64) {
     drop(pin(mapping, page));
 }
 
-fn hit_ratio(files: &Files<Scheme>, mapping: &Mapping<Scheme>, pages: &[u64]) -> f64 {
+fn hit_ratio(files: &Files, mapping: &Mapping, pages: &[u64]) -> f64 {
     let before = nr_filled(files);
     for page in pages {
         read(mapping, *page);
@@ -150,10 +149,10 @@ fn leaves_that_have_nothing_but_ghosts_are_few() {
     assert_eq!(pool.stats().nr_available(), NR_FRAMES);
 }
 
-fn nr_ghosts(files: &Files<Scheme>, mapping: &Mapping<Scheme>, nr_pages: u64) -> usize {
+fn nr_ghosts(files: &Files, mapping: &Mapping, nr_pages: u64) -> usize {
     let of = |page| {
         let leaf = mapping.index().leaf(&files.supply().claims, page)?;
-        let slot = leaf.slot(Leaf::<Scheme>::slot_of(page));
+        let slot = leaf.slot(Leaf::slot_of(page));
         Slot::from_bits(slot.load(Ordering::Relaxed)).ghost()
     };
     (0..nr_pages).filter_map(of).count()
@@ -191,7 +190,7 @@ fn large_pages_and_small_ones_share_the_cache() {
             nr => read(&small, nr / 4 % 2000),
         }
     }
-    let cached = |mapping: &Mapping<Scheme>, nr_pages| {
+    let cached = |mapping: &Mapping, nr_pages| {
         (0..nr_pages)
             .filter(|page| {
                 let seen = mapping.index().look(*page);

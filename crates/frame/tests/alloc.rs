@@ -1,4 +1,4 @@
-//! Allocation, for both reference schemes: in bulk, by node, and through the front caches of
+//! Allocation: in bulk, by node, and through the front caches of
 //! threads that come and go.
 
 #![cfg(not(loom))]
@@ -9,27 +9,11 @@ use std::collections::BTreeSet;
 use std::sync::Barrier;
 use std::thread;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{AllocError, AllocRequest, FramePool, Order, Place, UniqueFrame};
 use support::{
-    STRATEGIES, assert_accounts, assert_all_free, for_both_schemes, frame, order, pool, pool_in,
+    STRATEGIES, assert_accounts, assert_all_free, frame, order, pool, pool_in,
     pool_with_front_caches, split_block, take_all,
 };
-
-for_both_schemes! {
-    what_another_thread_has_freed_is_merged_when_the_caches_are_drained
-    bulk_gives_as_many_frames_as_there_are
-    bulk_gives_frames_side_by_side
-    bulk_takes_small_blocks_before_it_splits_large_ones
-    bulk_takes_what_is_at_hand_of_other_threads
-    a_block_is_in_the_only_node_that_was_allowed
-    a_preferred_node_is_used_first_and_then_the_next_ones
-    a_node_that_is_not_there_is_an_error
-    an_order_that_no_node_has_is_an_error
-    threads_that_come_and_go_leave_nothing_behind
-    what_an_idle_thread_has_at_hand_is_found_by_one_that_needs_it
-    blocks_freed_by_another_thread_are_as_good_as_own_ones
-}
 
 /// Asks for a block as nobody does who has a front cache: by node.
 fn by_place(order: Order, place: Place) -> AllocRequest {
@@ -40,20 +24,18 @@ fn by_place(order: Order, place: Place) -> AllocRequest {
 }
 
 /// All blocks that such a request can have.
-fn take_all_by<'p, S: RefScheme>(
-    pool: &'p FramePool<S>,
-    request: &AllocRequest,
-) -> Vec<UniqueFrame<'p, S>> {
+fn take_all_by<'p>(pool: &'p FramePool, request: &AllocRequest) -> Vec<UniqueFrame<'p>> {
     std::iter::from_fn(|| pool.alloc_by(request).ok()).collect()
 }
 
-fn numbers<S: RefScheme>(blocks: &[UniqueFrame<'_, S>]) -> Vec<usize> {
+fn numbers(blocks: &[UniqueFrame<'_>]) -> Vec<usize> {
     blocks.iter().map(|block| block.frame().index()).collect()
 }
 
-fn bulk_gives_as_many_frames_as_there_are<S: RefScheme>() {
+#[test]
+fn bulk_gives_as_many_frames_as_there_are() {
     for nr_nodes in [1, 3] {
-        let pool = pool_in::<S>(1000, nr_nodes);
+        let pool = pool_in(1000, nr_nodes);
         let mut frames = Vec::new();
         assert_eq!(pool.alloc_bulk(0, &mut frames), 0);
         assert_eq!(pool.alloc_bulk(1, &mut frames), 1);
@@ -73,8 +55,9 @@ fn bulk_gives_as_many_frames_as_there_are<S: RefScheme>() {
     }
 }
 
-fn bulk_gives_frames_side_by_side<S: RefScheme>() {
-    let pool = pool::<S>(2048);
+#[test]
+fn bulk_gives_frames_side_by_side() {
+    let pool = pool(2048);
     let mut frames = Vec::new();
     assert_eq!(pool.alloc_bulk(600, &mut frames), 600);
     let mut all = numbers(&frames);
@@ -82,8 +65,9 @@ fn bulk_gives_frames_side_by_side<S: RefScheme>() {
     assert!(all.windows(2).all(|pair| pair[0] + 1 == pair[1]));
 }
 
-fn bulk_takes_small_blocks_before_it_splits_large_ones<S: RefScheme>() {
-    let pool = pool::<S>(2048);
+#[test]
+fn bulk_takes_small_blocks_before_it_splits_large_ones() {
+    let pool = pool(2048);
     // What is left of one block of order 10 when two frames in it are taken.
     let kept = pool.alloc_by(&by_place(order(1), Place::Only(0))).unwrap();
     let mut frames = Vec::new();
@@ -93,8 +77,9 @@ fn bulk_takes_small_blocks_before_it_splits_large_ones<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn bulk_takes_what_is_at_hand_of_other_threads<S: RefScheme>() {
-    let pool = pool_with_front_caches::<S>();
+#[test]
+fn bulk_takes_what_is_at_hand_of_other_threads() {
+    let pool = pool_with_front_caches();
     thread::scope(|scope| {
         scope.spawn(|| drop(take_all(&pool, Order::ZERO)));
     });
@@ -105,8 +90,9 @@ fn bulk_takes_what_is_at_hand_of_other_threads<S: RefScheme>() {
     );
 }
 
-fn a_block_is_in_the_only_node_that_was_allowed<S: RefScheme>() {
-    let pool = pool_in::<S>(96, 3);
+#[test]
+fn a_block_is_in_the_only_node_that_was_allowed() {
+    let pool = pool_in(96, 3);
     for k in [0, 2, 4] {
         for node in 0..3 {
             let blocks = take_all_by(&pool, &by_place(order(k), Place::Only(node)));
@@ -119,9 +105,10 @@ fn a_block_is_in_the_only_node_that_was_allowed<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn a_preferred_node_is_used_first_and_then_the_next_ones<S: RefScheme>() {
+#[test]
+fn a_preferred_node_is_used_first_and_then_the_next_ones() {
     for preferred in 0..3 {
-        let pool = pool_in::<S>(96, 3);
+        let pool = pool_in(96, 3);
         let blocks = take_all_by(&pool, &by_place(order(2), Place::Prefer(preferred)));
         let nodes: Vec<usize> = numbers(&blocks).iter().map(|nr| nr / 32).collect();
         let expected = (preferred..preferred + 3).flat_map(|node| [node % 3; 8]);
@@ -129,8 +116,9 @@ fn a_preferred_node_is_used_first_and_then_the_next_ones<S: RefScheme>() {
     }
 }
 
-fn a_node_that_is_not_there_is_an_error<S: RefScheme>() {
-    let pool = pool_in::<S>(96, 3);
+#[test]
+fn a_node_that_is_not_there_is_an_error() {
+    let pool = pool_in(96, 3);
     for node in [3, 64, usize::MAX] {
         for place in [Place::Only(node), Place::Prefer(node)] {
             let error = pool.alloc_by(&by_place(Order::ZERO, place)).unwrap_err();
@@ -142,8 +130,9 @@ fn a_node_that_is_not_there_is_an_error<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn an_order_that_no_node_has_is_an_error<S: RefScheme>() {
-    let pool = pool_in::<S>(96, 3);
+#[test]
+fn an_order_that_no_node_has_is_an_error() {
+    let pool = pool_in(96, 3);
     for place in [Place::Anywhere, Place::Prefer(1), Place::Only(2)] {
         let error = pool.alloc_by(&by_place(order(6), place)).unwrap_err();
         assert_eq!(error, AllocError::Exhausted { order: order(6) });
@@ -155,8 +144,9 @@ fn an_order_that_no_node_has_is_an_error<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn threads_that_come_and_go_leave_nothing_behind<S: RefScheme>() {
-    let pool = pool::<S>(1024);
+#[test]
+fn threads_that_come_and_go_leave_nothing_behind() {
+    let pool = pool(1024);
     for round in 0..500 {
         let threads = thread::scope(|scope| {
             let one = scope.spawn(|| pool.alloc(Order::ZERO));
@@ -179,8 +169,9 @@ fn threads_that_come_and_go_leave_nothing_behind<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn what_an_idle_thread_has_at_hand_is_found_by_one_that_needs_it<S: RefScheme>() {
-    let pool = pool_with_front_caches::<S>();
+#[test]
+fn what_an_idle_thread_has_at_hand_is_found_by_one_that_needs_it() {
+    let pool = pool_with_front_caches();
     let (is_filled, is_over) = (Barrier::new(2), Barrier::new(2));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -200,12 +191,13 @@ fn what_an_idle_thread_has_at_hand_is_found_by_one_that_needs_it<S: RefScheme>()
     assert_all_free(&pool);
 }
 
-fn blocks_freed_by_another_thread_are_as_good_as_own_ones<S: RefScheme>() {
-    let pool = pool::<S>(1024);
+#[test]
+fn blocks_freed_by_another_thread_are_as_good_as_own_ones() {
+    let pool = pool(1024);
     for k in [0, 1, 4, 9] {
         let (sender, receiver) = std::sync::mpsc::sync_channel(4);
         thread::scope(|scope| {
-            scope.spawn(|| receiver.into_iter().for_each(drop::<UniqueFrame<'_, S>>));
+            scope.spawn(|| receiver.into_iter().for_each(drop::<UniqueFrame<'_>>));
             let mut nr_sent = 0;
             while nr_sent < 500 {
                 if let Some(block) = pool.alloc(order(k)) {
@@ -220,8 +212,9 @@ fn blocks_freed_by_another_thread_are_as_good_as_own_ones<S: RefScheme>() {
 }
 
 /// More than its front cache holds: some of it is on its way to other front caches then.
-fn what_another_thread_has_freed_is_merged_when_the_caches_are_drained<S: RefScheme>() {
-    let pool = pool::<S>(1 << 14);
+#[test]
+fn what_another_thread_has_freed_is_merged_when_the_caches_are_drained() {
+    let pool = pool(1 << 14);
     let whole = pool.free_blocks();
     let mut frames = Vec::new();
     assert_eq!(pool.alloc_bulk(400, &mut frames), 400);

@@ -13,7 +13,6 @@ use std::sync::{Arc, Weak};
 use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
-use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{
     FRAME_BYTES, FrameKind, FrameNr, FramePool, FrameRef, HasPool, Hold, Nodes, Order, OwnedHold,
     PoolConfig, PoolOwner, UniqueFrame,
@@ -21,7 +20,7 @@ use pagewell_frame::{
 use pagewell_sync::cell::Life;
 use pagewell_sync::shard::Identity;
 
-type Pool = FramePool<LockBit>;
+type Pool = FramePool;
 
 const NR_FRAMES: usize = 4;
 
@@ -63,18 +62,18 @@ fn mark_one(pool: &Pool) -> FrameNr {
 }
 
 /// The reference of the owner, which the models take once.
-fn owners(pool: &Pool, frame: FrameNr) -> FrameRef<'_, LockBit> {
+fn owners(pool: &Pool, frame: FrameNr) -> FrameRef<'_> {
     // SAFETY: (A) as said.
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 
-fn fill(unique: &UniqueFrame<'_, LockBit>, byte: u8) {
+fn fill(unique: &UniqueFrame<'_>, byte: u8) {
     unique.bytes().copy_from(0, &[byte; FRAME_BYTES]);
 }
 
 /// Checks that the bytes of a page that is held are the page's.
 #[track_caller]
-fn assert_ours(hold: &Hold<'_, LockBit>) {
+fn assert_ours(hold: &Hold<'_>) {
     let mut bytes = [0; FRAME_BYTES];
     hold.bytes().copy_to(0, &mut bytes);
     assert!(bytes.iter().all(|byte| *byte == OURS), "{bytes:x?}");
@@ -335,8 +334,6 @@ struct Inside {
 }
 
 impl HasPool for Inside {
-    type Scheme = LockBit;
-
     fn pool(&self) -> &Pool {
         self.life.used();
         &self.pool

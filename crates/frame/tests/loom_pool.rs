@@ -14,13 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool as Note, Ordering::SeqCst};
 
 use loom::thread;
-use pagewell_frame::refcount::LockBit;
 use pagewell_frame::{
     FrameKind, FrameNr, FramePool, FrameRange, FrameRef, FreeRange, Nodes, Order, PoolConfig,
     TryGetFrame,
 };
 
-type Pool = FramePool<LockBit>;
+type Pool = FramePool;
 
 const NR_FRAMES: usize = 4;
 
@@ -40,7 +39,7 @@ fn pool() -> Arc<Pool> {
 }
 
 /// The first two frames of a pool that is new.
-fn split_block(pool: &Pool) -> FrameRange<'_, LockBit> {
+fn split_block(pool: &Pool) -> FrameRange<'_> {
     let range = pool.alloc(order(1)).unwrap().split();
     assert_eq!((range.first(), range.len()), (frame(0), 2));
     range
@@ -61,7 +60,7 @@ fn assert_all_free(pool: &Pool) {
 }
 
 /// The references of frames, handed from one thread of a model to another as numbers.
-fn from_raw(pool: &Pool, frame: FrameNr) -> FrameRef<'_, LockBit> {
+fn from_raw(pool: &Pool, frame: FrameNr) -> FrameRef<'_> {
     // SAFETY: (A) the models pass the number of each reference on once.
     unsafe { FrameRef::from_raw(pool, frame) }
 }

@@ -1,4 +1,4 @@
-//! More threads than front caches, for both reference schemes. In a process of its own: the other tests rely
+//! More threads than front caches. In a process of its own: the other tests rely
 //! on a front cache for each of their threads.
 
 #![cfg(not(loom))]
@@ -8,16 +8,12 @@ mod support;
 use std::sync::Barrier;
 use std::thread;
 
-use pagewell_frame::refcount::RefScheme;
-use support::{assert_all_free, for_both_schemes, nr_free_blocks, nr_front_caches, order, pool};
+use support::{assert_all_free, nr_free_blocks, nr_front_caches, order, pool};
 
-for_both_schemes! {
-    more_threads_than_front_caches_all_get_frames
-}
-
-fn more_threads_than_front_caches_all_get_frames<S: RefScheme>() {
+#[test]
+fn more_threads_than_front_caches_all_get_frames() {
     let nr_threads = nr_front_caches() + 8;
-    let pool = pool::<S>(8 * nr_threads.next_multiple_of(128));
+    let pool = pool(8 * nr_threads.next_multiple_of(128));
     let barrier = Barrier::new(nr_threads);
     thread::scope(|scope| {
         for _ in 0..nr_threads {
@@ -36,6 +32,6 @@ fn more_threads_than_front_caches_all_get_frames<S: RefScheme>() {
     assert_all_free(&pool);
     assert_eq!(
         nr_free_blocks(&pool),
-        nr_free_blocks(&support::pool::<S>(pool.nr_frames()))
+        nr_free_blocks(&support::pool(pool.nr_frames()))
     );
 }

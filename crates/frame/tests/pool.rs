@@ -1,4 +1,4 @@
-//! Behaviour of the frame pool, for both reference schemes: allocating and freeing in every order,
+//! Behaviour of the frame pool: allocating and freeing in every order,
 //! splitting and merging, exhaustion, nodes and front caches, the life of a published frame; and random
 //! histories against a naive allocator.
 
@@ -9,7 +9,6 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-use pagewell_frame::refcount::{CasLoop, LockBit, RefScheme};
 use pagewell_frame::{
     FRAME_BYTES, FrameKind, FrameNr, FramePool, FrameRef, HugePages, MAX_FRAMES, Nodes, Order,
     PoolConfig, PoolError, TryGetFrame, UniqueFrame,
@@ -17,51 +16,7 @@ use pagewell_frame::{
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-/// Makes each generic function a test of each scheme.
-macro_rules! for_both_schemes {
-    ($($name:ident)*) => {
-        mod lock_bit {
-            $(
-                #[test]
-                fn $name() {
-                    super::$name::<super::LockBit>();
-                }
-            )*
-        }
-        mod cas_loop {
-            $(
-                #[test]
-                fn $name() {
-                    super::$name::<super::CasLoop>();
-                }
-            )*
-        }
-    };
-}
-
-for_both_schemes! {
-    every_frame_can_be_had_once_and_again_after_it_was_freed
-    blocks_of_every_order_are_aligned_and_apart
-    split_blocks_merge_again_in_whatever_order_they_are_freed
-    what_is_left_over_at_odd_ends_is_used_too
-    a_pool_without_a_large_enough_block_gives_none_and_stays_whole
-    other_nodes_help_out_and_blocks_never_span_two
-    front_caches_give_up_their_frames_for_larger_blocks
-    frames_in_front_caches_of_other_threads_are_found
-    only_published_frames_give_references
-    a_published_block_is_freed_by_whoever_drops_last
-    two_references_are_given_back_at_once_or_one_by_one
-    a_frame_is_made_unique_only_by_its_only_reference
-    a_stray_reference_frees_what_it_was_the_last_to_hold
-    records_keep_kind_order_and_owner_while_a_reference_exists
-    bytes_are_the_blocks_own_and_zero_at_first
-    a_discarded_block_reads_as_zeros_and_stays_allocated
-    a_withheld_frame_is_neither_free_nor_lost
-    histories_agree_with_a_naive_allocator
-    threads_never_share_a_frame_and_lose_none
-}
-
-fn pool_in<S: RefScheme>(nr_frames: usize, nr_nodes: usize) -> FramePool<S> {
+fn pool_in(nr_frames: usize, nr_nodes: usize) -> FramePool {
     FramePool::new(&PoolConfig {
         nr_frames,
         huge_pages: HugePages::Never,
@@ -70,7 +25,7 @@ fn pool_in<S: RefScheme>(nr_frames: usize, nr_nodes: usize) -> FramePool<S> {
     .expect("a small pool")
 }
 
-fn pool<S: RefScheme>(nr_frames: usize) -> FramePool<S> {
+fn pool(nr_frames: usize) -> FramePool {
     pool_in(nr_frames, 1)
 }
 
@@ -80,35 +35,32 @@ fn order(order: u8) -> Order {
 
 /// Checks that the pool is in order and all of it free.
 #[track_caller]
-fn assert_all_free<S: RefScheme>(pool: &FramePool<S>) {
+fn assert_all_free(pool: &FramePool) {
     pool.verify().unwrap();
     let stats = pool.stats();
     assert_eq!(stats.nr_available(), stats.nr_frames);
 }
 
 /// Publishes a block of `pool` with one reference, which is the result.
-fn publish_as<'p, S: RefScheme>(
-    pool: &'p FramePool<S>,
-    unique: UniqueFrame<'p, S>,
+fn publish_as<'p>(
+    pool: &'p FramePool,
+    unique: UniqueFrame<'p>,
     kind: FrameKind,
     owner: (u64, u64),
-) -> FrameRef<'p, S> {
+) -> FrameRef<'p> {
     // SAFETY: (K) nobody but the test uses the pool.
     let frame = unsafe { unique.publish(kind, owner, 1) };
     // SAFETY: (A) the frame was published with one reference, which is handed out here and only here.
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 
-fn publish<'p, S: RefScheme>(
-    pool: &'p FramePool<S>,
-    unique: UniqueFrame<'p, S>,
-) -> FrameRef<'p, S> {
+fn publish<'p>(pool: &'p FramePool, unique: UniqueFrame<'p>) -> FrameRef<'p> {
     publish_as(pool, unique, FrameKind::Page, (0, 0))
 }
 
 /// Takes a reference, which there must be.
 #[track_caller]
-fn get<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
+fn get(pool: &FramePool, frame: FrameNr) -> FrameRef<'_> {
     match pool.try_get(frame) {
         TryGetFrame::Taken(reference) => reference,
         other => panic!("no reference to {frame:?}: {other:?}"),
@@ -116,18 +68,19 @@ fn get<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
 }
 
 #[track_caller]
-fn assert_locked<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) {
+fn assert_locked(pool: &FramePool, frame: FrameNr) {
     assert!(matches!(pool.try_get(frame), TryGetFrame::Locked));
 }
 
 /// All blocks of `order` that can be had.
-fn take_all<S: RefScheme>(pool: &FramePool<S>, order: Order) -> Vec<UniqueFrame<'_, S>> {
+fn take_all(pool: &FramePool, order: Order) -> Vec<UniqueFrame<'_>> {
     std::iter::from_fn(|| pool.alloc(order)).collect()
 }
 
-fn every_frame_can_be_had_once_and_again_after_it_was_freed<S: RefScheme>() {
+#[test]
+fn every_frame_can_be_had_once_and_again_after_it_was_freed() {
     for nr_frames in [1, 2, 3, 16, 64, 100, 1000] {
-        let pool = pool::<S>(nr_frames);
+        let pool = pool(nr_frames);
         for _ in 0..3 {
             let all = take_all(&pool, Order::ZERO);
             let numbers: BTreeSet<FrameNr> = all.iter().map(UniqueFrame::frame).collect();
@@ -142,8 +95,9 @@ fn every_frame_can_be_had_once_and_again_after_it_was_freed<S: RefScheme>() {
     }
 }
 
-fn blocks_of_every_order_are_aligned_and_apart<S: RefScheme>() {
-    let pool = pool::<S>(4096);
+#[test]
+fn blocks_of_every_order_are_aligned_and_apart() {
+    let pool = pool(4096);
     for k in 0..=Order::MAX.get() {
         let all = take_all(&pool, order(k));
         assert_eq!(all.len(), 4096 >> k, "order {k}");
@@ -156,8 +110,9 @@ fn blocks_of_every_order_are_aligned_and_apart<S: RefScheme>() {
     }
 }
 
-fn split_blocks_merge_again_in_whatever_order_they_are_freed<S: RefScheme>() {
-    let pool = pool::<S>(16);
+#[test]
+fn split_blocks_merge_again_in_whatever_order_they_are_freed() {
+    let pool = pool(16);
     // Every order in which the four quarters can be freed.
     for permutation in 0..24 {
         let mut quarters: Vec<_> = take_all(&pool, order(2));
@@ -189,9 +144,10 @@ fn split_blocks_merge_again_in_whatever_order_they_are_freed<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn what_is_left_over_at_odd_ends_is_used_too<S: RefScheme>() {
+#[test]
+fn what_is_left_over_at_odd_ends_is_used_too() {
     // 1000 is 512 + 256 + 128 + 64 + 32 + 8.
-    let pool = pool::<S>(1000);
+    let pool = pool(1000);
     let blocks = [9, 8, 7, 6, 5, 3].map(|k| pool.alloc(order(k)).expect("a block of the sum"));
     assert_eq!(pool.stats().nr_available(), 0);
     assert!(pool.alloc(Order::ZERO).is_none());
@@ -200,8 +156,9 @@ fn what_is_left_over_at_odd_ends_is_used_too<S: RefScheme>() {
     assert!(pool.alloc(Order::MAX).is_none(), "larger than the pool");
 }
 
-fn a_pool_without_a_large_enough_block_gives_none_and_stays_whole<S: RefScheme>() {
-    let pool = pool::<S>(64);
+#[test]
+fn a_pool_without_a_large_enough_block_gives_none_and_stays_whole() {
+    let pool = pool(64);
     let frames = take_all(&pool, Order::ZERO);
     // Every other frame: half of the pool is free, and no two frames of it together.
     let (kept, freed): (Vec<_>, Vec<_>) = frames
@@ -222,9 +179,10 @@ fn a_pool_without_a_large_enough_block_gives_none_and_stays_whole<S: RefScheme>(
     assert_all_free(&pool);
 }
 
-fn other_nodes_help_out_and_blocks_never_span_two<S: RefScheme>() {
+#[test]
+fn other_nodes_help_out_and_blocks_never_span_two() {
     for (nr_frames, nr_nodes) in [(3, 3), (96, 3), (100, 3), (64, 64), (130, 7)] {
-        let pool = pool_in::<S>(nr_frames, nr_nodes);
+        let pool = pool_in(nr_frames, nr_nodes);
         assert_eq!(pool.nr_nodes(), nr_nodes);
         let all = take_all(&pool, Order::ZERO);
         assert_eq!(all.len(), nr_frames, "all nodes are used");
@@ -248,8 +206,9 @@ fn other_nodes_help_out_and_blocks_never_span_two<S: RefScheme>() {
     }
 }
 
-fn front_caches_give_up_their_frames_for_larger_blocks<S: RefScheme>() {
-    let pool = pool::<S>(1024);
+#[test]
+fn front_caches_give_up_their_frames_for_larger_blocks() {
+    let pool = pool(1024);
     drop(pool.alloc(Order::ZERO));
     assert_all_free(&pool);
     let whole = pool.alloc(Order::MAX).expect("all of it, merged");
@@ -265,8 +224,9 @@ fn front_caches_give_up_their_frames_for_larger_blocks<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn frames_in_front_caches_of_other_threads_are_found<S: RefScheme>() {
-    let pool = pool::<S>(1024);
+#[test]
+fn frames_in_front_caches_of_other_threads_are_found() {
+    let pool = pool(1024);
     for _ in 0..4 {
         // Each thread leaves what it has freed in a cache of its own.
         thread::scope(|scope| {
@@ -278,8 +238,9 @@ fn frames_in_front_caches_of_other_threads_are_found<S: RefScheme>() {
     }
 }
 
-fn only_published_frames_give_references<S: RefScheme>() {
-    let pool = pool::<S>(64);
+#[test]
+fn only_published_frames_give_references() {
+    let pool = pool(64);
     for beyond in [pool.nr_frames() as u32, MAX_FRAMES as u32] {
         assert_locked(&pool, FrameNr::new(beyond));
     }
@@ -302,8 +263,9 @@ fn only_published_frames_give_references<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn a_published_block_is_freed_by_whoever_drops_last<S: RefScheme>() {
-    let pool = pool::<S>(64);
+#[test]
+fn a_published_block_is_freed_by_whoever_drops_last() {
+    let pool = pool(64);
     for k in [0, 1, 4] {
         let first = publish(&pool, pool.alloc(order(k)).unwrap());
         let frame = first.frame();
@@ -320,8 +282,9 @@ fn a_published_block_is_freed_by_whoever_drops_last<S: RefScheme>() {
     }
 }
 
-fn two_references_are_given_back_at_once_or_one_by_one<S: RefScheme>() {
-    let pool = pool::<S>(64);
+#[test]
+fn two_references_are_given_back_at_once_or_one_by_one() {
+    let pool = pool(64);
     let [first, other] = [0, 0].map(|k| publish(&pool, pool.alloc(order(k)).unwrap()));
     let (number, others) = (first.frame(), other.frame());
     let kept = get(&pool, number);
@@ -336,8 +299,9 @@ fn two_references_are_given_back_at_once_or_one_by_one<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn a_frame_is_made_unique_only_by_its_only_reference<S: RefScheme>() {
-    let pool = pool::<S>(16);
+#[test]
+fn a_frame_is_made_unique_only_by_its_only_reference() {
+    let pool = pool(16);
     let first = publish(&pool, pool.alloc(order(1)).unwrap());
     let frame = first.frame();
     let second = get(&pool, frame);
@@ -359,8 +323,9 @@ fn a_frame_is_made_unique_only_by_its_only_reference<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn a_stray_reference_frees_what_it_was_the_last_to_hold<S: RefScheme>() {
-    let pool = pool::<S>(16);
+#[test]
+fn a_stray_reference_frees_what_it_was_the_last_to_hold() {
+    let pool = pool(16);
     let first = publish_as(
         &pool,
         pool.alloc(Order::ZERO).unwrap(),
@@ -396,8 +361,9 @@ fn a_stray_reference_frees_what_it_was_the_last_to_hold<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn records_keep_kind_order_and_owner_while_a_reference_exists<S: RefScheme>() {
-    let pool = pool::<S>(64);
+#[test]
+fn records_keep_kind_order_and_owner_while_a_reference_exists() {
+    let pool = pool(64);
     let mut blocks = Vec::new();
     for (nr, kind) in [FrameKind::Page, FrameKind::Leaf]
         .into_iter()
@@ -425,8 +391,9 @@ fn records_keep_kind_order_and_owner_while_a_reference_exists<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn bytes_are_the_blocks_own_and_zero_at_first<S: RefScheme>() {
-    let pool = pool::<S>(32);
+#[test]
+fn bytes_are_the_blocks_own_and_zero_at_first() {
+    let pool = pool(32);
     let blocks = take_all(&pool, order(1));
     let mut bytes = vec![0xEE; 2 * FRAME_BYTES];
     for (nr, block) in blocks.iter().enumerate() {
@@ -449,8 +416,9 @@ fn bytes_are_the_blocks_own_and_zero_at_first<S: RefScheme>() {
     }
 }
 
-fn a_discarded_block_reads_as_zeros_and_stays_allocated<S: RefScheme>() {
-    let pool = pool::<S>(16);
+#[test]
+fn a_discarded_block_reads_as_zeros_and_stays_allocated() {
+    let pool = pool(16);
     let block = pool.alloc(order(1)).unwrap();
     let neighbour = pool.alloc(order(1)).unwrap();
     for block in [&block, &neighbour] {
@@ -465,8 +433,9 @@ fn a_discarded_block_reads_as_zeros_and_stays_allocated<S: RefScheme>() {
     assert_eq!(pool.stats().nr_available(), 12);
 }
 
-fn a_withheld_frame_is_neither_free_nor_lost<S: RefScheme>() {
-    let pool = pool::<S>(16);
+#[test]
+fn a_withheld_frame_is_neither_free_nor_lost() {
+    let pool = pool(16);
     let withheld = pool.alloc(order(2)).unwrap().into_withheld();
     assert_eq!(pool.stats().nr_available(), 12);
     assert_locked(&pool, withheld);
@@ -556,15 +525,11 @@ impl Naive {
     }
 }
 
-fn run_history<S: RefScheme>(
-    nr_frames: usize,
-    nr_nodes: usize,
-    steps: &[Step],
-) -> Result<(), TestCaseError> {
-    let pool = pool_in::<S>(nr_frames, nr_nodes);
+fn run_history(nr_frames: usize, nr_nodes: usize, steps: &[Step]) -> Result<(), TestCaseError> {
+    let pool = pool_in(nr_frames, nr_nodes);
     let mut naive = Naive::new(nr_frames, nr_nodes);
-    let mut uniques: Vec<UniqueFrame<'_, S>> = Vec::new();
-    let mut references: Vec<FrameRef<'_, S>> = Vec::new();
+    let mut uniques: Vec<UniqueFrame<'_>> = Vec::new();
+    let mut references: Vec<FrameRef<'_>> = Vec::new();
     let mut counts: BTreeMap<FrameNr, u32> = BTreeMap::new();
     for step in steps {
         match *step {
@@ -645,7 +610,8 @@ fn run_history<S: RefScheme>(
     pool.verify().map_err(TestCaseError::fail)
 }
 
-fn histories_agree_with_a_naive_allocator<S: RefScheme>() {
+#[test]
+fn histories_agree_with_a_naive_allocator() {
     let config = Config {
         cases: 300,
         failure_persistence: None,
@@ -653,28 +619,29 @@ fn histories_agree_with_a_naive_allocator<S: RefScheme>() {
     };
     let histories = (1..200_usize, 1..=4_usize, steps());
     let result = TestRunner::new(config).run(&histories, |(nr_frames, nr_nodes, steps)| {
-        run_history::<S>(nr_frames, nr_nodes.min(nr_frames), &steps)
+        run_history(nr_frames, nr_nodes.min(nr_frames), &steps)
     });
     if let Err(error) = result {
         panic!("{error}");
     }
 }
 
-fn threads_never_share_a_frame_and_lose_none<S: RefScheme>() {
+#[test]
+fn threads_never_share_a_frame_and_lose_none() {
     const THREADS: u32 = 4;
     const ROUNDS: u32 = 3000;
-    let pool = pool_in::<S>(64, 2);
+    let pool = pool_in(64, 2);
     let owners: Vec<AtomicU32> = (0..64).map(|_| AtomicU32::new(0)).collect();
     let barrier = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
         for me in 1..=THREADS {
             let (pool, owners, barrier) = (&pool, &owners, &barrier);
             scope.spawn(move || {
-                let frames = |block: &UniqueFrame<'_, S>| {
+                let frames = |block: &UniqueFrame<'_>| {
                     let start = block.frame().index();
                     start..start + block.order().frames() as usize
                 };
-                let mut held: Vec<UniqueFrame<'_, S>> = Vec::new();
+                let mut held: Vec<UniqueFrame<'_>> = Vec::new();
                 let mut state = me;
                 barrier.wait();
                 for _ in 0..ROUNDS {
@@ -722,7 +689,7 @@ fn threads_never_share_a_frame_and_lose_none<S: RefScheme>() {
 #[test]
 fn pools_of_impossible_sizes_are_refused() {
     let new = |nr_frames, nodes| {
-        FramePool::<LockBit>::new(&PoolConfig {
+        FramePool::new(&PoolConfig {
             nr_frames,
             huge_pages: HugePages::System,
             nodes,
@@ -749,7 +716,7 @@ fn pools_of_impossible_sizes_are_refused() {
 #[test]
 fn every_setting_of_huge_pages_gives_a_pool_that_works() {
     for huge_pages in [HugePages::System, HugePages::Advise, HugePages::Never] {
-        let pool = FramePool::<CasLoop>::new(&PoolConfig {
+        let pool = FramePool::new(&PoolConfig {
             huge_pages,
             ..PoolConfig::new(1024)
         })
@@ -769,11 +736,11 @@ fn every_setting_of_huge_pages_gives_a_pool_that_works() {
 
 #[test]
 fn frames_that_the_pool_does_not_have_are_a_callers_bug() {
-    let pool = pool::<LockBit>(16);
+    let pool = pool(16);
     let outside = FrameNr::new(16);
     for call in [
         (|pool, frame| assert_ne!(pool.meta(frame).kind().0, FrameKind::Page))
-            as fn(&FramePool<LockBit>, FrameNr),
+            as fn(&FramePool, FrameNr),
         |pool, frame| assert!(pool.bytes(frame, 1).len() == 1),
     ] {
         let call = std::panic::AssertUnwindSafe(|| call(&pool, outside));

@@ -1,4 +1,4 @@
-//! Freeing contiguous ranges, for both reference schemes and each strategy: what comes back as which
+//! Freeing contiguous ranges and each strategy: what comes back as which
 //! blocks, what others hold; the handle of a range; and threads that do all of it at once.
 
 #![cfg(not(loom))]
@@ -10,45 +10,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{
     FRAME_BYTES, FrameNr, FramePool, FrameRange, FrameRef, FreeRange, Order, TryGetFrame,
 };
 use support::{
-    Numbers, STRATEGIES, assert_accounts, assert_all_free, assert_locked, for_both_schemes, frame,
-    get, maximal_blocks, nr_free_blocks, order, pool, pool_in, pool_with_large_front_caches,
+    Numbers, STRATEGIES, assert_accounts, assert_all_free, assert_locked, frame, get,
+    maximal_blocks, nr_free_blocks, order, pool, pool_in, pool_with_large_front_caches,
     split_block, take_all, take_all_split,
 };
 
-for_both_schemes! {
-    every_start_and_length_comes_back_as_the_largest_blocks
-    a_pool_of_ranges_is_freed_whole
-    a_split_page_block_is_one_again_at_once
-    a_split_page_block_goes_through_the_front_cache
-    a_merged_block_is_as_if_it_had_never_been_split
-    held_frames_are_counted_and_freed_by_their_last_put
-    held_frames_are_one_by_one_the_only_ones_left
-    a_split_frame_is_free_at_once_where_nobody_holds_it
-    a_range_is_cut_and_each_part_freed_by_itself
-    a_range_gives_references_to_its_own_frames_only
-    late_tries_for_references_lose_no_frame
-    a_range_has_the_bytes_of_its_block
-    threads_share_ranges_and_lose_nothing
-}
-
 /// Whether what is free is in the largest blocks that there can be.
 #[track_caller]
-fn assert_merged<S: RefScheme>(pool: &FramePool<S>, is_free: impl Fn(usize) -> bool) {
+fn assert_merged(pool: &FramePool, is_free: impl Fn(usize) -> bool) {
     pool.drain_front_caches();
     pool.verify().unwrap();
     assert_eq!(nr_free_blocks(pool), maximal_blocks(pool, is_free));
 }
 
 /// Cuts ranges where `frames` begin and end: the ranges of these frames, and the others.
-fn cut<'p, S: RefScheme>(
-    ranges: Vec<FrameRange<'p, S>>,
+fn cut<'p>(
+    ranges: Vec<FrameRange<'p>>,
     frames: std::ops::Range<usize>,
-) -> (Vec<FrameRange<'p, S>>, Vec<FrameRange<'p, S>>) {
+) -> (Vec<FrameRange<'p>>, Vec<FrameRange<'p>>) {
     let mut parts = Vec::new();
     for mut range in ranges {
         let first = range.first().index();
@@ -62,8 +45,9 @@ fn cut<'p, S: RefScheme>(
         .partition(|range| frames.contains(&range.first().index()))
 }
 
-fn every_start_and_length_comes_back_as_the_largest_blocks<S: RefScheme>() {
-    let pool = pool::<S>(1100);
+#[test]
+fn every_start_and_length_comes_back_as_the_largest_blocks() {
+    let pool = pool(1100);
     let mut numbers = Numbers::new(7);
     let edges = [0, 1, 2, 511, 512, 513, 1023, 1024, 1099];
     for strategy in STRATEGIES {
@@ -90,9 +74,10 @@ fn every_start_and_length_comes_back_as_the_largest_blocks<S: RefScheme>() {
     }
 }
 
-fn a_pool_of_ranges_is_freed_whole<S: RefScheme>() {
+#[test]
+fn a_pool_of_ranges_is_freed_whole() {
     for strategy in STRATEGIES {
-        let pool = pool::<S>(4096);
+        let pool = pool(4096);
         for range in take_all_split(&pool) {
             assert_eq!(range.free(strategy), 0);
         }
@@ -102,9 +87,10 @@ fn a_pool_of_ranges_is_freed_whole<S: RefScheme>() {
     }
 }
 
-fn a_split_page_block_is_one_again_at_once<S: RefScheme>() {
+#[test]
+fn a_split_page_block_is_one_again_at_once() {
     for strategy in [FreeRange::Chunked, FreeRange::Merged] {
-        let pool = pool::<S>(2048);
+        let pool = pool(2048);
         let others = take_all(&pool, Order::PAGE_BLOCK);
         let nr_others = others.len();
         drop(others.into_iter().next_back());
@@ -124,8 +110,9 @@ fn a_split_page_block_is_one_again_at_once<S: RefScheme>() {
     }
 }
 
-fn a_split_page_block_goes_through_the_front_cache<S: RefScheme>() {
-    let pool = pool_with_large_front_caches::<S>();
+#[test]
+fn a_split_page_block_goes_through_the_front_cache() {
+    let pool = pool_with_large_front_caches();
     for strategy in STRATEGIES {
         let range = split_block(&pool, Order::PAGE_BLOCK);
         let block = range.first();
@@ -141,8 +128,9 @@ fn a_split_page_block_goes_through_the_front_cache<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn a_merged_block_is_as_if_it_had_never_been_split<S: RefScheme>() {
-    let pool = pool::<S>(1024);
+#[test]
+fn a_merged_block_is_as_if_it_had_never_been_split() {
+    let pool = pool(1024);
     let kinds = || -> Vec<_> {
         let frames = (0..1024).map(|nr| pool.meta(frame(nr)).kind());
         frames.collect()
@@ -156,9 +144,10 @@ fn a_merged_block_is_as_if_it_had_never_been_split<S: RefScheme>() {
     }
 }
 
-fn held_frames_are_counted_and_freed_by_their_last_put<S: RefScheme>() {
+#[test]
+fn held_frames_are_counted_and_freed_by_their_last_put() {
     for strategy in STRATEGIES {
-        let pool = pool::<S>(512);
+        let pool = pool(512);
         let range = split_block(&pool, order(6));
         let at = [0, 1, 17, 31, 32, 63];
         let held = at.map(|at| range.get(at).unwrap());
@@ -179,9 +168,10 @@ fn held_frames_are_counted_and_freed_by_their_last_put<S: RefScheme>() {
     }
 }
 
-fn held_frames_are_one_by_one_the_only_ones_left<S: RefScheme>() {
+#[test]
+fn held_frames_are_one_by_one_the_only_ones_left() {
     for strategy in STRATEGIES {
-        let pool = pool::<S>(64);
+        let pool = pool(64);
         for held in 0..64 {
             let range = split_block(&pool, order(6));
             let reference = range.get(held).unwrap();
@@ -193,8 +183,9 @@ fn held_frames_are_one_by_one_the_only_ones_left<S: RefScheme>() {
     }
 }
 
-fn a_split_frame_is_free_at_once_where_nobody_holds_it<S: RefScheme>() {
-    let pool = pool::<S>(64);
+#[test]
+fn a_split_frame_is_free_at_once_where_nobody_holds_it() {
+    let pool = pool(64);
     let mut range = split_block(&pool, order(6));
     for nr in (1..64).rev() {
         drop(range.split_off(nr));
@@ -204,9 +195,10 @@ fn a_split_frame_is_free_at_once_where_nobody_holds_it<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn a_range_is_cut_and_each_part_freed_by_itself<S: RefScheme>() {
+#[test]
+fn a_range_is_cut_and_each_part_freed_by_itself() {
     for strategy in STRATEGIES {
-        let pool = pool::<S>(64);
+        let pool = pool(64);
         let mut low = pool.alloc(order(6)).unwrap().split();
         for at in [0, 64, 65, usize::MAX] {
             assert!(low.split_off(at).is_none());
@@ -227,8 +219,9 @@ fn a_range_is_cut_and_each_part_freed_by_itself<S: RefScheme>() {
     }
 }
 
-fn a_range_gives_references_to_its_own_frames_only<S: RefScheme>() {
-    let pool = pool::<S>(64);
+#[test]
+fn a_range_gives_references_to_its_own_frames_only() {
+    let pool = pool(64);
     let mut all = take_all(&pool, order(4));
     all.sort_unstable_by_key(|block| block.frame());
     let range = all.remove(1).split();
@@ -247,9 +240,10 @@ fn a_range_gives_references_to_its_own_frames_only<S: RefScheme>() {
 }
 
 /// Threads take references to whatever frame they can while one allocates ranges and frees them in every way.
-fn late_tries_for_references_lose_no_frame<S: RefScheme>() {
+#[test]
+fn late_tries_for_references_lose_no_frame() {
     const FRAMES: usize = 128;
-    let pool = pool_in::<S>(FRAMES, 2);
+    let pool = pool_in(FRAMES, 2);
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         for seed in 1..=2 {
@@ -289,8 +283,9 @@ fn late_tries_for_references_lose_no_frame<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn a_range_has_the_bytes_of_its_block<S: RefScheme>() {
-    let pool = pool::<S>(64);
+#[test]
+fn a_range_has_the_bytes_of_its_block() {
+    let pool = pool(64);
     let block = pool.alloc(order(2)).unwrap();
     block.bytes().copy_from(0, &[7; 4 * FRAME_BYTES]);
     let mut range = block.split();
@@ -309,18 +304,18 @@ fn a_range_has_the_bytes_of_its_block<S: RefScheme>() {
 }
 
 /// Where a thread marks each frame that it has, and others find the mark.
-struct Stamps<'p, S: RefScheme> {
-    pool: &'p FramePool<S>,
+struct Stamps<'p> {
+    pool: &'p FramePool,
 }
 
-impl<S: RefScheme> Stamps<'_, S> {
+impl Stamps<'_> {
     fn read(&self, nr: FrameNr) -> u64 {
         let mut bytes = [0; 8];
         self.pool.bytes(nr, 8).copy_to(0, &mut bytes);
         u64::from_le_bytes(bytes)
     }
 
-    fn write(&self, range: &FrameRange<'_, S>, stamp: u64) {
+    fn write(&self, range: &FrameRange<'_>, stamp: u64) {
         for (at, nr) in frames(range).enumerate() {
             let stamp = stamp << 32 | u64::from(nr.get());
             let reference = range.get(at).unwrap();
@@ -335,21 +330,22 @@ impl<S: RefScheme> Stamps<'_, S> {
     }
 }
 
-fn frames<S: RefScheme>(range: &FrameRange<'_, S>) -> impl Iterator<Item = FrameNr> {
+fn frames(range: &FrameRange<'_>) -> impl Iterator<Item = FrameNr> {
     let first = range.first().get();
     (first..first + range.len() as u32).map(FrameNr::new)
 }
 
 /// A reference that was lent to whoever takes it, and the stamp that its frame keeps meanwhile.
-type Lent<'p, S> = Mutex<Vec<(FrameRef<'p, S>, u64)>>;
+type Lent<'p> = Mutex<Vec<(FrameRef<'p>, u64)>>;
 
 /// Each thread stamps its ranges, lends references, frees in every way, and puts what others have lent; a
 /// frame that is handed out twice, or too early, has the wrong stamp.
-fn threads_share_ranges_and_lose_nothing<S: RefScheme>() {
+#[test]
+fn threads_share_ranges_and_lose_nothing() {
     const THREADS: u64 = 4;
     const ROUNDS: u64 = 1500;
-    let pool = pool_in::<S>(512, 2);
-    let lent: Lent<'_, S> = Mutex::new(Vec::new());
+    let pool = pool_in(512, 2);
+    let lent: Lent<'_> = Mutex::new(Vec::new());
     let barrier = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
         for me in 1..=THREADS {
@@ -373,12 +369,12 @@ fn threads_share_ranges_and_lose_nothing<S: RefScheme>() {
     assert_all_free(&pool);
 }
 
-fn share_a_range<'p, S: RefScheme>(
-    pool: &'p FramePool<S>,
+fn share_a_range<'p>(
+    pool: &'p FramePool,
     stamp: u64,
     numbers: &mut Numbers,
-    held: &mut Vec<(FrameRange<'p, S>, u64)>,
-    lent: &Lent<'p, S>,
+    held: &mut Vec<(FrameRange<'p>, u64)>,
+    lent: &Lent<'p>,
 ) {
     let stamps = Stamps { pool };
     if let Some(block) = pool.alloc(order(numbers.below(7) as u8)) {

@@ -3,7 +3,6 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use pagewell_frame::refcount::Scheme;
 use pagewell_frame::{FramePool, HasPool};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
@@ -46,8 +45,6 @@ fn waits_of(_: &Arc<Engines>) -> WaitTable {
 }
 
 impl HasPool for Shared {
-    type Scheme = Scheme;
-
     #[inline(always)]
     fn pool(&self) -> &FramePool {
         self.supply.pool()

@@ -4,19 +4,18 @@ use pagewell_sync::lock;
 
 use super::error::AllocError;
 use super::request::{AllocRequest, Place};
-use crate::count::RefScheme;
 use crate::lists::{Buddy, Class, FreeLists, Front};
 use crate::memory::numa;
 use crate::words::{FrameKind, FrameNr, Order};
 
 /// Allocator of blocks. An allocated block is `Owned`, has the lock bit set, and is the caller's.
 #[repr(C)] // Keeps `lists` at the pool's address, so that the drop of a handle adds no offset.
-pub(crate) struct Allocator<S: RefScheme> {
-    pub(crate) lists: FreeLists<S>,
+pub(crate) struct Allocator {
+    pub(crate) lists: FreeLists,
 }
 
-impl<S: RefScheme> Allocator<S> {
-    pub(crate) fn new(lists: FreeLists<S>) -> Self {
+impl Allocator {
+    pub(crate) fn new(lists: FreeLists) -> Self {
         Self { lists }
     }
 

@@ -7,12 +7,11 @@ use std::ops::Range;
 
 use pagewell_sync::{MutexGuard, lock};
 
-use crate::count::RefScheme;
 use crate::lists::{Buddy, FreeLists};
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
-pub(crate) fn take_free_within<S: RefScheme>(
-    lists: &FreeLists<S>,
+pub(crate) fn take_free_within(
+    lists: &FreeLists,
     first: FrameNr,
     order: Order,
 ) -> Vec<(FrameNr, Order)> {
@@ -48,11 +47,7 @@ pub(crate) fn take_free_within<S: RefScheme>(
     blocks
 }
 
-pub(crate) fn join<S: RefScheme>(
-    lists: &FreeLists<S>,
-    parts: &[(FrameNr, Order)],
-    order: Order,
-) -> Option<FrameNr> {
+pub(crate) fn join(lists: &FreeLists, parts: &[(FrameNr, Order)], order: Order) -> Option<FrameNr> {
     let (first, of_first) = *parts.first()?;
     let whole = of_first.max(order);
     let mut end = first.get();
@@ -76,7 +71,7 @@ pub(crate) fn join<S: RefScheme>(
     Some(first)
 }
 
-pub(crate) fn split<S: RefScheme>(lists: &FreeLists<S>, first: FrameNr, order: Order) {
+pub(crate) fn split(lists: &FreeLists, first: FrameNr, order: Order) {
     // The counts of the tails have the lock bit set already.
     for nr in first.get()..first.get() + order.frames() {
         lists.adopt(FrameNr::new(nr), Order::ZERO);
@@ -84,7 +79,7 @@ pub(crate) fn split<S: RefScheme>(lists: &FreeLists<S>, first: FrameNr, order: O
 }
 
 /// Frees a block of order `whole`, except for the block of `order` at its start.
-fn cut<S: RefScheme>(lists: &FreeLists<S>, first: FrameNr, whole: Order, order: Order) {
+fn cut(lists: &FreeLists, first: FrameNr, whole: Order, order: Order) {
     let Some(node) = lists.node_of(first).filter(|_| whole > order) else {
         return;
     };
@@ -98,8 +93,8 @@ fn cut<S: RefScheme>(lists: &FreeLists<S>, first: FrameNr, whole: Order, order: 
 
 /// Frees blocks to their nodes, with one lock acquisition for consecutive `handles` of a node.
 /// `dissolve` consumes a handle. (Numbers instead of handles would cost instructions.)
-pub(crate) fn free_bulk<S: RefScheme, H>(
-    lists: &FreeLists<S>,
+pub(crate) fn free_bulk<H>(
+    lists: &FreeLists,
     handles: impl IntoIterator<Item = H>,
     dissolve: impl Fn(H) -> (FrameNr, Order),
 ) {
@@ -136,11 +131,7 @@ pub(crate) fn free_bulk<S: RefScheme, H>(
 }
 
 /// Frees consecutive single frames as the largest blocks, which avoids merging them one by one.
-fn free_row<S: RefScheme>(
-    lists: &FreeLists<S>,
-    buddy: &mut MutexGuard<'_, Buddy>,
-    row: Range<u32>,
-) {
+fn free_row(lists: &FreeLists, buddy: &mut MutexGuard<'_, Buddy>, row: Range<u32>) {
     for (frame, order) in blocks_of(row.start, row.end, Order::MAX) {
         for tail in frame.get() + 1..frame.get() + order.frames() {
             lists

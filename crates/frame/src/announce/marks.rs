@@ -13,7 +13,6 @@ use pagewell_sync::{Mutex, MutexGuard, lock};
 use super::board::{Entered, Exit};
 use super::slot::{Ended, Slot, Word};
 use super::slots::{Place, Scan, Slots};
-use crate::count::RefScheme;
 use crate::lists::FreeLists;
 use crate::records::{CLOSED, NONE, ON};
 use crate::words::FrameNr;
@@ -80,9 +79,9 @@ impl Announcements {
     /// Executes steps 1 to 3, if this thread has an empty slot. `is_still` then checks that the
     /// frame is still the one that was looked up. On `None` no hazard is left.
     #[inline(always)]
-    pub(crate) fn announce<S: RefScheme>(
+    pub(crate) fn announce(
         &self,
-        lists: &FreeLists<S>,
+        lists: &FreeLists,
         me: Identity,
         word: Word,
         is_still: impl FnOnce() -> bool,
@@ -102,7 +101,7 @@ impl Announcements {
     }
 
     #[cold]
-    fn give_up<S: RefScheme>(&self, lists: &FreeLists<S>, slot: &Slot, word: Word) {
+    fn give_up(&self, lists: &FreeLists, slot: &Slot, word: Word) {
         if self.end(slot, word) == Ended::Wanted {
             self.look(lists);
         }
@@ -128,9 +127,9 @@ impl Announcements {
     /// Records that thread `me` has acquired a counted reference, and whether other threads hold
     /// some too. Returns `true` if the frame should be protected.
     #[inline]
-    pub(crate) fn note_counted<S: RefScheme>(
+    pub(crate) fn note_counted(
         &self,
-        lists: &FreeLists<S>,
+        lists: &FreeLists,
         me: Identity,
         frame: FrameNr,
         is_contended: bool,
@@ -147,7 +146,7 @@ impl Announcements {
     }
 
     #[cold]
-    fn take_over<S: RefScheme>(&self, lists: &FreeLists<S>, me: Identity) {
+    fn take_over(&self, lists: &FreeLists, me: Identity) {
         if !self.is_usable() || !self.slots.has_block(me) {
             return;
         }
@@ -169,7 +168,7 @@ impl Announcements {
         }
     }
 
-    pub(crate) fn mark<S: RefScheme>(&self, lists: &FreeLists<S>, frame: FrameNr) -> bool {
+    pub(crate) fn mark(&self, lists: &FreeLists, frame: FrameNr) -> bool {
         if !self.is_usable() {
             return false;
         }
@@ -191,14 +190,14 @@ impl Announcements {
     /// Closes the protection of `frame`, if any: its page was moved or removed. The caller still
     /// holds its reference, or the protection reference is the last one. May [scan](Self::look).
     #[inline]
-    pub(crate) fn retire<S: RefScheme>(&self, lists: &FreeLists<S>, frame: FrameNr) {
+    pub(crate) fn retire(&self, lists: &FreeLists, frame: FrameNr) {
         if lists.meta(frame).is_marked() {
             self.retire_marked(lists, frame);
         }
     }
 
     #[cold]
-    fn retire_marked<S: RefScheme>(&self, lists: &FreeLists<S>, frame: FrameNr) {
+    fn retire_marked(&self, lists: &FreeLists, frame: FrameNr) {
         let mut state = self.lock();
         let record = lists.meta(frame);
         if record.mark() != ON {
@@ -227,7 +226,7 @@ impl Announcements {
 
     /// Like [`look`](Self::look), but only if frames were queried or retired since the last scan.
     #[inline]
-    pub(crate) fn look_if_pending<S: RefScheme>(&self, lists: &FreeLists<S>) -> usize {
+    pub(crate) fn look_if_pending(&self, lists: &FreeLists) -> usize {
         // ORDERING: Relaxed; a hint. A thread that queried or retired a frame sees its own store.
         if self.is_pending.load(Ordering::Relaxed) {
             self.look(lists)
@@ -239,9 +238,9 @@ impl Announcements {
     /// Executes steps p to r, in a pool in which no thread publishes any more. If no owned hazards
     /// exist, returns the keeper, to be dropped after the gate is released.
     #[cold]
-    pub(crate) fn leave<S: RefScheme>(
+    pub(crate) fn leave(
         &self,
-        lists: &FreeLists<S>,
+        lists: &FreeLists,
         keeper: Keeper,
         entered: &mut Entered<'_>,
     ) -> Option<Keeper> {
@@ -252,9 +251,9 @@ impl Announcements {
 
     /// Puts the counted reference of a transferred hazard. Returns the keeper like [`Self::leave`].
     #[cold]
-    pub(crate) fn put_handed_over<S: RefScheme>(
+    pub(crate) fn put_handed_over(
         &self,
-        lists: &FreeLists<S>,
+        lists: &FreeLists,
         frame: FrameNr,
         entered: &mut Entered<'_>,
     ) -> Option<Keeper> {
@@ -270,7 +269,7 @@ impl Announcements {
 
     /// Steps a to f. Returns the number of reset protections. The caller holds no lock or gate.
     #[cold]
-    pub(crate) fn look<S: RefScheme>(&self, lists: &FreeLists<S>) -> usize {
+    pub(crate) fn look(&self, lists: &FreeLists) -> usize {
         let state = self.lock();
         if state.keeper.is_none() {
             return self.look_with(lists, state, None).0;
@@ -289,9 +288,9 @@ impl Announcements {
 
     /// Executes steps 7b and r. Returns the keeper of an orphaned pool that has no owned hazards.
     #[cold]
-    pub(crate) fn look_entered<S: RefScheme>(
+    pub(crate) fn look_entered(
         &self,
-        lists: &FreeLists<S>,
+        lists: &FreeLists,
         entered: &mut Entered<'_>,
     ) -> Option<Keeper> {
         self.look_with(lists, self.lock(), Some(entered)).1
@@ -299,9 +298,9 @@ impl Announcements {
 
     /// Scans with `state` locked, then unlocks it. Returns the number of protections that were
     /// reset, and, only if the caller has entered the gate, the keeper (step r).
-    fn look_with<S: RefScheme>(
+    fn look_with(
         &self,
-        lists: &FreeLists<S>,
+        lists: &FreeLists,
         mut state: MutexGuard<'_, State>,
         entered: Option<&mut Entered<'_>>,
     ) -> (usize, Option<Keeper>) {
@@ -395,8 +394,8 @@ impl Announcements {
 }
 
 /// Retains the frames that the scan found published, and resets the protection of the others.
-fn keep_announced<S: RefScheme>(
-    lists: &FreeLists<S>,
+fn keep_announced(
+    lists: &FreeLists,
     kept: &mut Vec<FrameNr>,
     scan: &Scan,
     released: &mut Vec<FrameNr>,
@@ -411,12 +410,12 @@ fn keep_announced<S: RefScheme>(
 }
 
 /// Resets the protection. The caller puts its reference after it has released the lock.
-fn release<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, released: &mut Vec<FrameNr>) {
+fn release(lists: &FreeLists, frame: FrameNr, released: &mut Vec<FrameNr>) {
     lists.meta(frame).set_mark(NONE);
     released.push(frame);
 }
 
-pub(crate) fn put<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) {
+pub(crate) fn put(lists: &FreeLists, frame: FrameNr) {
     let record = lists.meta(frame);
     // E2: this release covers the accesses that the scan has acquired.
     if record.refs.put().is_last() {

@@ -3,7 +3,6 @@
 use pagewell_sync::lock;
 
 use super::free_lists::FreeLists;
-use crate::count::RefScheme;
 use crate::words::{FrameKind, FrameNr, Order};
 
 /// Numbers of frames by state, counted at slightly different times if other threads use the pool.
@@ -50,7 +49,7 @@ impl FreeBlocks {
     }
 }
 
-impl<S: RefScheme> FreeLists<S> {
+impl FreeLists {
     pub(crate) fn stats(&self) -> PoolStats {
         // Count within one scan of the thread caches, so that no block moves and is counted twice.
         let (nr_cached, nr_free) = self.fronts.with_all(|fronts, _| {

@@ -13,7 +13,6 @@ use std::ops::Range;
 use pagewell_sync::atomic::Ordering;
 
 use super::depot::Depot;
-use crate::count::RefScheme;
 use crate::records::{self, MetaTable, NIL};
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
@@ -29,7 +28,7 @@ pub(crate) struct Buddy {
 }
 
 impl Buddy {
-    pub(crate) fn new<S: RefScheme>(table: &MetaTable<S>, first: u32, end: u32) -> Self {
+    pub(crate) fn new(table: &MetaTable, first: u32, end: u32) -> Self {
         let mut buddy = Self {
             first,
             end,
@@ -56,11 +55,7 @@ impl Buddy {
 
     /// Allocates a block of `order`, and splits a larger one if necessary. The counts stay locked.
     /// The head is `Owned` until the caller sets its kind. The tails follow I1 of [`FrameKind`].
-    pub(crate) fn alloc<S: RefScheme>(
-        &mut self,
-        table: &MetaTable<S>,
-        order: Order,
-    ) -> Option<FrameNr> {
+    pub(crate) fn alloc(&mut self, table: &MetaTable, order: Order) -> Option<FrameNr> {
         let from = (order.index()..Order::COUNT).find(|&k| self.heads[k] != NIL)?;
         let mut have = Order::new(from as u8)?;
         let nr = self.heads[from];
@@ -78,11 +73,7 @@ impl Buddy {
     }
 
     /// Like [`alloc`](Self::alloc), but never splits a larger block.
-    pub(crate) fn alloc_exact<S: RefScheme>(
-        &mut self,
-        table: &MetaTable<S>,
-        order: Order,
-    ) -> Option<FrameNr> {
+    pub(crate) fn alloc_exact(&mut self, table: &MetaTable, order: Order) -> Option<FrameNr> {
         let nr = self.heads[order.index()];
         (nr != NIL).then(|| {
             let frame = FrameNr::new(nr);
@@ -93,9 +84,9 @@ impl Buddy {
 
     /// Allocates up to `nr` single frames, from the smallest free blocks, so that large blocks stay
     /// whole. `each` sets the kind of a frame. The counts keep the lock bit.
-    pub(crate) fn alloc_bulk<S: RefScheme>(
+    pub(crate) fn alloc_bulk(
         &mut self,
-        table: &MetaTable<S>,
+        table: &MetaTable,
         nr: usize,
         mut each: impl FnMut(FrameNr),
     ) -> usize {
@@ -121,24 +112,14 @@ impl Buddy {
     }
 
     /// Removes a free block from its list. The head becomes `Owned`.
-    pub(crate) fn take<S: RefScheme>(
-        &mut self,
-        table: &MetaTable<S>,
-        frame: FrameNr,
-        order: Order,
-    ) {
+    pub(crate) fn take(&mut self, table: &MetaTable, frame: FrameNr, order: Order) {
         debug_assert_eq!(records::of(table, frame).kind(), (FrameKind::Free, order));
         self.unlink(table, frame.get(), order);
         self.nr_free -= order.frames() as usize;
     }
 
     /// Frees a block that the caller owns, and merges it with free buddies.
-    pub(crate) fn free<S: RefScheme>(
-        &mut self,
-        table: &MetaTable<S>,
-        frame: FrameNr,
-        order: Order,
-    ) {
+    pub(crate) fn free(&mut self, table: &MetaTable, frame: FrameNr, order: Order) {
         self.nr_free += order.frames() as usize;
         let mut nr = frame.get();
         let mut order = order;
@@ -162,9 +143,9 @@ impl Buddy {
     }
 
     /// Removes the free blocks that begin in `range`, in ascending order. The caller owns them.
-    pub(crate) fn take_within<S: RefScheme>(
+    pub(crate) fn take_within(
         &mut self,
-        table: &MetaTable<S>,
+        table: &MetaTable,
         range: &Range<u32>,
     ) -> Vec<(FrameNr, Order)> {
         let mut taken = Vec::new();
@@ -183,7 +164,7 @@ impl Buddy {
         taken
     }
 
-    fn push<S: RefScheme>(&mut self, table: &MetaTable<S>, nr: u32, order: Order) {
+    fn push(&mut self, table: &MetaTable, nr: u32, order: Order) {
         let record = records::of(table, FrameNr::new(nr));
         record.set_kind(FrameKind::Free, order);
         let head = self.heads[order.index()];
@@ -199,7 +180,7 @@ impl Buddy {
     }
 
     /// Removes a block from its list, without changing `nr_free`. The head becomes `Owned`.
-    fn unlink<S: RefScheme>(&mut self, table: &MetaTable<S>, nr: u32, order: Order) {
+    fn unlink(&mut self, table: &MetaTable, nr: u32, order: Order) {
         let record = records::of(table, FrameNr::new(nr));
         // ORDERING: Relaxed; the node's lock orders links (see `push`).
         let next = record.next.load(Ordering::Relaxed);
@@ -219,7 +200,7 @@ impl Buddy {
     }
 
     /// Checks I1 to I3 and the counters.
-    pub(crate) fn verify<S: RefScheme>(&self, table: &MetaTable<S>) -> Result<(), String> {
+    pub(crate) fn verify(&self, table: &MetaTable) -> Result<(), String> {
         let mut counted = 0_usize;
         for k in 0..Order::COUNT {
             let order = Order::new(k as u8).unwrap_or(Order::ZERO);

@@ -14,14 +14,13 @@ use pagewell_sync::{Mutex, MutexGuard, lock};
 use super::buddy::Buddy;
 use super::front::{Class, Front, FrontCaches, front_caches};
 use super::node::{Node, fallback_order};
-use crate::count::{LockBit, RefScheme};
 use crate::memory::{NodePlan, PoolError};
 use crate::records::{self, FrameMeta};
 use crate::words::{FrameKind, FrameNr, Order};
 
 #[repr(C)] // Keeps `table` at the pool's address.
-pub(crate) struct FreeLists<S: RefScheme> {
-    pub(crate) table: Box<[FrameMeta<S>]>,
+pub(crate) struct FreeLists {
+    pub(crate) table: Box<[FrameMeta]>,
     pub(crate) nodes: Box<[Node]>,
     pub(crate) fronts: FrontCaches,
     /// Set if the thread caches or transfer caches may contain blocks.
@@ -31,7 +30,7 @@ pub(crate) struct FreeLists<S: RefScheme> {
 // Other threads write `has_cached`, so `table`, which drops of references load, and `fronts`, which
 // allocations load, may not share a line with it.
 const _: () = {
-    type L = FreeLists<LockBit>;
+    type L = FreeLists;
     let written = offset_of!(L, has_cached);
     assert!(is_apart::<L>(
         offset_of!(L, table),
@@ -45,7 +44,7 @@ const _: () = {
     ));
 };
 
-impl<S: RefScheme> FreeLists<S> {
+impl FreeLists {
     /// Creates the lists. `bind` requests the placement of a node, and returns `true` on success.
     pub(crate) fn new(
         nr_frames: usize,
@@ -119,7 +118,7 @@ impl<S: RefScheme> FreeLists<S> {
     }
 
     #[inline]
-    pub(crate) fn meta(&self, frame: FrameNr) -> &FrameMeta<S> {
+    pub(crate) fn meta(&self, frame: FrameNr) -> &FrameMeta {
         records::of(&self.table, frame)
     }
 

@@ -26,11 +26,11 @@ use crate::memory::{Memory, PoolConfig, PoolError};
 use crate::records::FrameMeta;
 use crate::words::{FRAME_BYTES, FrameNr, Order};
 
-/// A fixed number of page frames, in one or more memory nodes. `S` is the reference-counting
-/// [scheme](crate::refcount), by default [`Scheme`].
+/// A fixed number of page frames, in one or more memory nodes. Their references are counted in the
+/// scheme [`Scheme`].
 #[repr(C)] // Keeps the allocator at the pool's address: see `Allocator`.
-pub struct FramePool<S: RefScheme = Scheme> {
-    allocator: Allocator<S>,
+pub struct FramePool {
+    allocator: Allocator,
     memory: Memory,
     waits: WaitTable,
     announcements: Announcements,
@@ -55,7 +55,7 @@ const _: () = {
     ));
 };
 
-impl<S: RefScheme> FramePool<S> {
+impl FramePool {
     /// Reserves memory, with all frames free. Fails if `config` is out of range or memory is
     /// refused.
     pub fn new(config: &PoolConfig) -> Result<Self, PoolError> {
@@ -132,7 +132,7 @@ impl<S: RefScheme> FramePool<S> {
 
     /// Returns the record of a frame. Panics if the pool has no such frame.
     #[inline]
-    pub fn meta(&self, frame: FrameNr) -> &FrameMeta<S> {
+    pub fn meta(&self, frame: FrameNr) -> &FrameMeta {
         self.lists().meta(frame)
     }
 
@@ -191,12 +191,12 @@ impl<S: RefScheme> FramePool<S> {
     }
 
     #[inline]
-    pub(super) fn allocator(&self) -> &Allocator<S> {
+    pub(super) fn allocator(&self) -> &Allocator {
         &self.allocator
     }
 
     #[inline]
-    pub(super) fn lists(&self) -> &FreeLists<S> {
+    pub(super) fn lists(&self) -> &FreeLists {
         &self.allocator.lists
     }
 }
@@ -209,10 +209,10 @@ fn nr_announcers() -> usize {
     (4 * nr_cpus()).clamp(16, 512)
 }
 
-impl<S: RefScheme> fmt::Debug for FramePool<S> {
+impl fmt::Debug for FramePool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FramePool")
-            .field("scheme", &S::NAME)
+            .field("scheme", &Scheme::NAME)
             .field("nr_nodes", &self.nr_nodes())
             .field("nr_bound_nodes", &self.nr_bound_nodes())
             .field("stats", &self.stats())

@@ -9,14 +9,13 @@ use pagewell_sync::atomic::{Ordering, fence};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use super::frame_pool::FramePool;
-use crate::count::{RefScheme, Scheme};
 use crate::records::FrameMeta;
 use crate::words::{FrameKind, FrameNr, Order};
 
 /// An exclusively owned block: allocated and not published, or frozen. Its count is locked, so no
 /// thread can acquire a reference. Dropping the handle frees the block.
-pub struct UniqueFrame<'p, S: RefScheme = Scheme> {
-    pool: &'p FramePool<S>,
+pub struct UniqueFrame<'p> {
+    pool: &'p FramePool,
     block: Block,
 }
 
@@ -43,16 +42,16 @@ impl Block {
     }
 }
 
-impl<'p, S: RefScheme> UniqueFrame<'p, S> {
+impl<'p> UniqueFrame<'p> {
     /// Creates the handle of a block that the caller owns.
     #[inline]
-    pub(crate) fn new(pool: &'p FramePool<S>, frame: FrameNr, order: Order) -> Self {
+    pub(crate) fn new(pool: &'p FramePool, frame: FrameNr, order: Order) -> Self {
         let block = Block::new(frame, order);
         Self { pool, block }
     }
 
     /// Returns the pool of the block.
-    pub fn pool(&self) -> &'p FramePool<S> {
+    pub fn pool(&self) -> &'p FramePool {
         self.pool
     }
 
@@ -97,7 +96,7 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     ///
     /// (A) The number comes from [`into_withheld`](Self::into_withheld) of a handle of this pool,
     /// and is converted back only once.
-    pub unsafe fn from_withheld(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
+    pub unsafe fn from_withheld(pool: &'p FramePool, frame: FrameNr) -> Self {
         let (_, order) = pool.meta(frame).kind();
         Self::new(pool, frame, order)
     }
@@ -154,7 +153,7 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     }
 }
 
-impl<S: RefScheme> UniqueFrame<'_, S> {
+impl UniqueFrame<'_> {
     /// Like [`publish`](Self::publish), but also stores the words of [`FrameMeta::private`].
     ///
     /// # Safety
@@ -173,14 +172,14 @@ impl<S: RefScheme> UniqueFrame<'_, S> {
     }
 }
 
-impl<S: RefScheme> Drop for UniqueFrame<'_, S> {
+impl Drop for UniqueFrame<'_> {
     #[inline]
     fn drop(&mut self) {
         self.pool.lists().free_locked(self.frame(), self.order());
     }
 }
 
-impl<S: RefScheme> fmt::Debug for UniqueFrame<'_, S> {
+impl fmt::Debug for UniqueFrame<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -193,26 +192,26 @@ impl<S: RefScheme> fmt::Debug for UniqueFrame<'_, S> {
 
 /// One counted reference to a block, which keeps the block allocated, with its kind and owner.
 /// Dropping the handle puts the reference, and frees the block if it was the last one.
-pub struct FrameRef<'p, S: RefScheme = Scheme> {
-    pool: &'p FramePool<S>,
+pub struct FrameRef<'p> {
+    pool: &'p FramePool,
     frame: FrameNr,
 }
 
 /// Result of [`FramePool::try_get`].
 #[derive(Debug)]
 #[must_use]
-pub enum TryGetFrame<'p, S: RefScheme = Scheme> {
+pub enum TryGetFrame<'p> {
     /// The caller holds a reference.
-    Taken(FrameRef<'p, S>),
+    Taken(FrameRef<'p>),
     /// The frame is free, frozen, or a tail of a block; or the pool has no such frame.
     Locked,
     /// The frame has the maximum number of references.
     Saturated,
 }
 
-impl<'p, S: RefScheme> FrameRef<'p, S> {
+impl<'p> FrameRef<'p> {
     /// Creates the handle of a reference that the caller has acquired.
-    pub(crate) fn new(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
+    pub(crate) fn new(pool: &'p FramePool, frame: FrameNr) -> Self {
         Self { pool, frame }
     }
 
@@ -222,7 +221,7 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     ///
     /// (A) The caller holds a reference to `frame`, from [`into_raw`](Self::into_raw) or
     /// [`UniqueFrame::publish`] of the same pool, and gives it up to this handle.
-    pub unsafe fn from_raw(pool: &'p FramePool<S>, frame: FrameNr) -> Self {
+    pub unsafe fn from_raw(pool: &'p FramePool, frame: FrameNr) -> Self {
         Self { pool, frame }
     }
 
@@ -237,12 +236,12 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     }
 
     /// Returns the record of the block.
-    pub fn meta(&self) -> &'p FrameMeta<S> {
+    pub fn meta(&self) -> &'p FrameMeta {
         self.pool.meta(self.frame)
     }
 
     /// Returns the pool of the block.
-    pub fn pool(&self) -> &'p FramePool<S> {
+    pub fn pool(&self) -> &'p FramePool {
         self.pool
     }
 
@@ -279,7 +278,7 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     ///
     /// Returns this handle if other references exist, even if only briefly.
     #[inline]
-    pub fn try_unique(self) -> Result<UniqueFrame<'p, S>, Self> {
+    pub fn try_unique(self) -> Result<UniqueFrame<'p>, Self> {
         if self.meta().refs.free_if_unique() {
             Ok(self.into_unique())
         } else {
@@ -297,7 +296,7 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     /// # Errors
     ///
     /// Returns this handle if the count differs, even if only briefly.
-    pub unsafe fn freeze(self, expected: u32) -> Result<UniqueFrame<'p, S>, Self> {
+    pub unsafe fn freeze(self, expected: u32) -> Result<UniqueFrame<'p>, Self> {
         if self.meta().refs.freeze(expected) {
             Ok(self.into_unique())
         } else {
@@ -306,7 +305,7 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     }
 
     #[inline]
-    fn into_unique(self) -> UniqueFrame<'p, S> {
+    fn into_unique(self) -> UniqueFrame<'p> {
         let this = ManuallyDrop::new(self);
         let (_, order) = this.meta().kind();
         debug_assert!(
@@ -333,7 +332,7 @@ impl<'p, S: RefScheme> FrameRef<'p, S> {
     }
 }
 
-impl<S: RefScheme> Drop for FrameRef<'_, S> {
+impl Drop for FrameRef<'_> {
     #[inline]
     fn drop(&mut self) {
         if self.meta().refs.put().is_last() {
@@ -342,14 +341,14 @@ impl<S: RefScheme> Drop for FrameRef<'_, S> {
     }
 }
 
-impl<S: RefScheme> fmt::Debug for FrameRef<'_, S> {
+impl fmt::Debug for FrameRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FrameRef({:?})", self.frame)
     }
 }
 
 #[cold]
-fn free_last<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) {
+fn free_last(pool: &FramePool, frame: FrameNr) {
     let (_, order) = pool.meta(frame).kind();
     pool.lists().free_locked(frame, order);
 }

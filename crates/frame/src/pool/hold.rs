@@ -8,14 +8,13 @@ use pagewell_sync::shard::{Identity, own_identity};
 use super::frame_pool::FramePool;
 use super::handle::FrameRef;
 use crate::announce::{Ended, Slot, Word};
-use crate::count::{RefScheme, Scheme};
 use crate::words::FrameNr;
 
 /// One reference to a block: counted, like a [`FrameRef`], or a hazard
 /// ([`FramePool::try_announce`]). It may be sent to other threads, and outlive its creator.
 #[repr(C)]
-pub struct Hold<'p, S: RefScheme = Scheme> {
-    pool: &'p FramePool<S>,
+pub struct Hold<'p> {
+    pool: &'p FramePool,
     /// Slot of the hazard, or `None` if the reference is counted.
     slot: Option<&'p Slot>,
     /// Word of the hazard, or the frame with serial 0 if the reference is counted. (One field for
@@ -23,7 +22,7 @@ pub struct Hold<'p, S: RefScheme = Scheme> {
     word: Word,
 }
 
-impl<'p, S: RefScheme> Hold<'p, S> {
+impl<'p> Hold<'p> {
     /// Returns the number of the block's first frame.
     #[inline]
     pub fn frame(&self) -> FrameNr {
@@ -32,7 +31,7 @@ impl<'p, S: RefScheme> Hold<'p, S> {
 
     /// Returns the pool of the block.
     #[inline]
-    pub fn pool(&self) -> &'p FramePool<S> {
+    pub fn pool(&self) -> &'p FramePool {
         self.pool
     }
 
@@ -52,9 +51,9 @@ impl<'p, S: RefScheme> Hold<'p, S> {
     }
 }
 
-impl<'p, S: RefScheme> From<FrameRef<'p, S>> for Hold<'p, S> {
+impl<'p> From<FrameRef<'p>> for Hold<'p> {
     #[inline]
-    fn from(reference: FrameRef<'p, S>) -> Self {
+    fn from(reference: FrameRef<'p>) -> Self {
         Self {
             pool: reference.pool(),
             slot: None,
@@ -63,7 +62,7 @@ impl<'p, S: RefScheme> From<FrameRef<'p, S>> for Hold<'p, S> {
     }
 }
 
-impl<S: RefScheme> Drop for Hold<'_, S> {
+impl Drop for Hold<'_> {
     // Only the end of a hazard whose slot is not awaited is inlined. The other calls take no
     // reference to `self`, so a `Hold` can stay in registers.
     #[inline(always)]
@@ -81,17 +80,17 @@ impl<S: RefScheme> Drop for Hold<'_, S> {
 }
 
 #[inline(never)]
-fn put_counted<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) {
+fn put_counted(pool: &FramePool, frame: FrameNr) {
     drop(FrameRef::new(pool, frame));
 }
 
 #[cold]
 #[inline(never)]
-fn look<S: RefScheme>(pool: &FramePool<S>) {
+fn look(pool: &FramePool) {
     pool.announcements().look(pool.lists());
 }
 
-impl<S: RefScheme> fmt::Debug for Hold<'_, S> {
+impl fmt::Debug for Hold<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = if self.is_announced() {
             "announced"
@@ -103,7 +102,7 @@ impl<S: RefScheme> fmt::Debug for Hold<'_, S> {
 }
 
 /// Hazards: references that are published instead of counted. Protocol: module `announce`.
-impl<S: RefScheme> FramePool<S> {
+impl FramePool {
     /// Publishes a reference to `frame`, if it is [protected](Self::mark) and this thread has an
     /// empty slot. `is_still` then checks, by loading its data again, that the frame is the one
     /// that the caller needs. On `None` the caller acquires a counted reference instead.
@@ -112,7 +111,7 @@ impl<S: RefScheme> FramePool<S> {
         &self,
         frame: FrameNr,
         is_still: impl FnOnce() -> bool,
-    ) -> Option<Hold<'_, S>> {
+    ) -> Option<Hold<'_>> {
         self.try_announce_as(own_identity()?, frame, is_still)
     }
 
@@ -124,7 +123,7 @@ impl<S: RefScheme> FramePool<S> {
         me: Identity,
         frame: FrameNr,
         is_still: impl FnOnce() -> bool,
-    ) -> Option<Hold<'_, S>> {
+    ) -> Option<Hold<'_>> {
         let word = Word::new(frame, me.serial());
         let announcements = self.announcements();
         let slot = announcements.announce(self.lists(), me, word, is_still)?;
@@ -138,13 +137,13 @@ impl<S: RefScheme> FramePool<S> {
     /// Records that this thread has acquired `reference`. Returns `true` if the frame should be
     /// [protected](Self::mark), because this thread often acquires references to it.
     #[inline]
-    pub fn note_counted(&self, reference: &FrameRef<'_, S>) -> bool {
+    pub fn note_counted(&self, reference: &FrameRef<'_>) -> bool {
         own_identity().is_some_and(|me| self.note_counted_as(me, reference))
     }
 
     #[doc(hidden)]
     #[inline]
-    pub fn note_counted_as(&self, me: Identity, reference: &FrameRef<'_, S>) -> bool {
+    pub fn note_counted_as(&self, me: Identity, reference: &FrameRef<'_>) -> bool {
         // The frame's owner and the caller hold one reference each.
         let is_contended = reference.meta().count() > 2;
         self.announcements()
@@ -158,7 +157,7 @@ impl<S: RefScheme> FramePool<S> {
     ///
     /// The owner must later [retire](Self::retire) or [query](Self::doubt) the frame, which is
     /// otherwise never freed. For a cache page, the caller holds the page's claim.
-    pub fn mark(&self, reference: &FrameRef<'_, S>) -> bool {
+    pub fn mark(&self, reference: &FrameRef<'_>) -> bool {
         std::ptr::eq(reference.pool(), self)
             && self.announcements().mark(self.lists(), reference.frame())
     }

@@ -16,16 +16,12 @@ use pagewell_sync::shard::{Identity, own_identity};
 use super::frame_pool::FramePool;
 use super::handle::FrameRef;
 use crate::announce::{Ended, Exit, Keeper, Slot, Word};
-use crate::count::RefScheme;
 use crate::words::FrameNr;
 
 /// Value that contains a pool.
 pub trait HasPool: Send + Sync + 'static {
-    /// Reference-counting scheme of the pool.
-    type Scheme: RefScheme;
-
     /// Returns the pool.
-    fn pool(&self) -> &FramePool<Self::Scheme>;
+    fn pool(&self) -> &FramePool;
 
     /// Returns `true` in a forked child of the process that created the pool. Nothing is freed
     /// there, since threads that held the pool's locks may not exist.
@@ -145,7 +141,7 @@ impl<T: HasPool> OwnedHold<T> {
     /// # Panics
     ///
     /// If the reference is to a block of another pool.
-    pub unsafe fn counted(shared: Arc<T>, reference: FrameRef<'_, T::Scheme>) -> Self {
+    pub unsafe fn counted(shared: Arc<T>, reference: FrameRef<'_>) -> Self {
         assert!(std::ptr::eq(reference.pool(), shared.pool()));
         let word = Word::new(reference.into_raw(), 0);
         Self {
@@ -172,7 +168,7 @@ impl<T: HasPool> OwnedHold<T> {
 
     /// Returns the pool of the block.
     #[inline]
-    pub fn pool(&self) -> &FramePool<T::Scheme> {
+    pub fn pool(&self) -> &FramePool {
         self.shared().pool()
     }
 

@@ -23,7 +23,6 @@ use pagewell_sync::bytes::RacySource;
 
 use super::frame_pool::FramePool;
 use super::handle::{FrameRef, TryGetFrame, UniqueFrame};
-use crate::count::{RefScheme, Scheme};
 use crate::lists::{Class, FreeLists};
 use crate::words::{FRAME_BYTES, FrameKind, FrameNr, Order, blocks_of};
 
@@ -41,15 +40,15 @@ pub enum FreeRange {
 
 /// Contiguous frames from a split block, with a reference to each. Dropping the range frees its
 /// frames; a frame with other references is freed when the last of them is dropped.
-pub struct FrameRange<'p, S: RefScheme = Scheme> {
-    pool: &'p FramePool<S>,
+pub struct FrameRange<'p> {
+    pool: &'p FramePool,
     first: FrameNr,
     nr: usize,
 }
 
-impl<'p, S: RefScheme> UniqueFrame<'p, S> {
+impl<'p> UniqueFrame<'p> {
     /// Splits the block into single frames.
-    pub fn split(self) -> FrameRange<'p, S> {
+    pub fn split(self) -> FrameRange<'p> {
         let (pool, first, order) = (self.pool(), self.frame(), self.order());
         let _ = self.into_withheld();
         let nr = order.frames() as usize;
@@ -61,7 +60,7 @@ impl<'p, S: RefScheme> UniqueFrame<'p, S> {
     }
 }
 
-impl<'p, S: RefScheme> FrameRange<'p, S> {
+impl<'p> FrameRange<'p> {
     /// Returns the number of the first frame.
     pub fn first(&self) -> FrameNr {
         self.first
@@ -75,7 +74,7 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
 
     /// Acquires a further reference to the frame at position `at`. Returns `None` if it does not
     /// exist or has the maximum number of references.
-    pub fn get(&self, at: usize) -> Option<FrameRef<'p, S>> {
+    pub fn get(&self, at: usize) -> Option<FrameRef<'p>> {
         if at >= self.nr {
             return None;
         }
@@ -135,13 +134,13 @@ impl<'p, S: RefScheme> FrameRange<'p, S> {
     }
 }
 
-impl<S: RefScheme> Drop for FrameRange<'_, S> {
+impl Drop for FrameRange<'_> {
     fn drop(&mut self) {
         self.give_back(FreeRange::default());
     }
 }
 
-impl<S: RefScheme> fmt::Debug for FrameRange<'_, S> {
+impl fmt::Debug for FrameRange<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FrameRange({:?}, {} frames)", self.first, self.nr)
     }
@@ -149,7 +148,7 @@ impl<S: RefScheme> fmt::Debug for FrameRange<'_, S> {
 
 /// Puts the range's reference to a frame. Returns `true` if this put freed the frame.
 #[cold]
-fn put_held<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) -> bool {
+fn put_held(lists: &FreeLists, frame: FrameNr) -> bool {
     let record = lists.meta(frame);
     let is_last = record.refs.put().is_last();
     if is_last {
@@ -162,7 +161,7 @@ fn put_held<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr) -> bool {
 }
 
 /// Frees the frames `run..end`, which are locked and belong to the caller.
-fn free_run<S: RefScheme>(lists: &FreeLists<S>, strategy: FreeRange, run: u32, end: u32) {
+fn free_run(lists: &FreeLists, strategy: FreeRange, run: u32, end: u32) {
     match strategy {
         FreeRange::OneByOne => {
             for nr in run..end {
@@ -184,7 +183,7 @@ fn free_run<S: RefScheme>(lists: &FreeLists<S>, strategy: FreeRange, run: u32, e
 }
 
 /// Frees a block whose frames are locked and the caller's, with arbitrary kind words.
-fn free_chunk<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) {
+fn free_chunk(lists: &FreeLists, frame: FrameNr, order: Order) {
     // Cache only page blocks, as if they had never been split. Smaller blocks should merge.
     let class = Class::of(order).filter(|_| order == Order::PAGE_BLOCK);
     let is_cached = class.is_some_and(|class| {
@@ -199,7 +198,7 @@ fn free_chunk<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) 
 }
 
 /// Joins locked frames of the caller to an allocated block, which undoes [`UniqueFrame::split`].
-fn unsplit<S: RefScheme>(lists: &FreeLists<S>, frame: FrameNr, order: Order) {
+fn unsplit(lists: &FreeLists, frame: FrameNr, order: Order) {
     let frames = frame.index()..frame.index() + order.frames() as usize;
     for record in &lists.table[frames] {
         record.set_kind(FrameKind::Tail, Order::ZERO);

@@ -2,14 +2,11 @@
 
 #![allow(unsafe_code)] // Copies by frame number, without a bounds check or a handle.
 
-use std::marker::PhantomData;
-
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::region::RegionRef;
 
 use super::frame_pool::FramePool;
-use crate::count::{RefScheme, Scheme};
 
 /// Part of a [`FramePool`] that a cache hit needs, kept on the cache line of the hit's other data.
 ///
@@ -18,31 +15,21 @@ use crate::count::{RefScheme, Scheme};
 /// (P) The view's pool must not have been dropped. (F) The frame number must be less than
 /// [`FramePool::nr_frames`]. To save instructions, some methods take the frame's offset in the
 /// pool's memory, which is [`FRAME_BYTES`](crate::FRAME_BYTES) times its number.
-#[derive(Debug)]
-pub struct FrameView<S: RefScheme = Scheme> {
+#[derive(Clone, Copy, Debug)]
+pub struct FrameView {
     memory: RegionRef,
-    scheme: PhantomData<fn() -> S>,
 }
 
-impl<S: RefScheme> Clone for FrameView<S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: RefScheme> Copy for FrameView<S> {}
-
-impl<S: RefScheme> FramePool<S> {
+impl FramePool {
     /// Returns a view of the pool's memory.
-    pub fn view(&self) -> FrameView<S> {
+    pub fn view(&self) -> FrameView {
         FrameView {
             memory: self.memory().unchecked(),
-            scheme: PhantomData,
         }
     }
 }
 
-impl<S: RefScheme> FrameView<S> {
+impl FrameView {
     /// Copies `len` bytes from offset `off` in `frame` on to `dst`; they may change concurrently.
     ///
     /// # Safety

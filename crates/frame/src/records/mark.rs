@@ -3,7 +3,6 @@
 use pagewell_sync::atomic::Ordering;
 
 use super::meta::FrameMeta;
-use crate::count::RefScheme;
 
 /// Not protected: references are counted.
 pub(crate) const NONE: u32 = 0;
@@ -12,7 +11,7 @@ pub(crate) const ON: u32 = 1;
 /// Closed: new references are counted, and hazards that were published before remain valid.
 pub(crate) const CLOSED: u32 = 2;
 
-impl<S: RefScheme> FrameMeta<S> {
+impl FrameMeta {
     /// Returns `true` if the protection is on: reliable only after the caller's publication (E1).
     #[inline(always)]
     pub(crate) fn is_open(&self) -> bool {

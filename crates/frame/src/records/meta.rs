@@ -2,7 +2,7 @@
 
 use pagewell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::count::{RefCount, RefScheme, Scheme};
+use crate::count::{RefCount, Scheme};
 use crate::memory::PoolError;
 use crate::words::kind::{self, FrameKind};
 use crate::words::{FrameNr, Order};
@@ -11,9 +11,9 @@ use crate::words::{FrameNr, Order};
 /// long as the pool, so a stale frame number names a readable record.
 #[derive(Debug)]
 #[cfg_attr(not(loom), repr(C, align(64)))]
-pub struct FrameMeta<S: RefScheme = Scheme> {
+pub struct FrameMeta {
     /// Reference count. A `try_get` fails while the frame is free, frozen or a tail.
-    pub(crate) refs: RefCount<S>,
+    pub(crate) refs: RefCount<Scheme>,
     /// Kind word: stable only for the holder of a reference, of the frozen count or of the node's
     /// lock. [`FrameKind`] states which thread may change it.
     word: AtomicU32,
@@ -33,11 +33,11 @@ pub struct FrameMeta<S: RefScheme = Scheme> {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<FrameMeta<crate::count::LockBit>>() == 64);
+const _: () = assert!(size_of::<FrameMeta>() == 64);
 
 pub(crate) const NIL: u32 = u32::MAX;
 
-impl<S: RefScheme> FrameMeta<S> {
+impl FrameMeta {
     pub(crate) fn new() -> Self {
         Self {
             refs: RefCount::new_locked(),
@@ -119,21 +119,21 @@ impl<S: RefScheme> FrameMeta<S> {
     }
 }
 
-pub(crate) fn new_table<S: RefScheme>(nr_frames: usize) -> Result<Box<[FrameMeta<S>]>, PoolError> {
+pub(crate) fn new_table(nr_frames: usize) -> Result<Box<[FrameMeta]>, PoolError> {
     let mut table = Vec::new();
     table
         .try_reserve_exact(nr_frames)
         .map_err(|_| PoolError::Memory {
-            bytes: nr_frames.saturating_mul(size_of::<FrameMeta<S>>()),
+            bytes: nr_frames.saturating_mul(size_of::<FrameMeta>()),
             source: std::io::ErrorKind::OutOfMemory.into(),
         })?;
     table.extend((0..nr_frames).map(|_| FrameMeta::new()));
     Ok(table.into_boxed_slice())
 }
 
-pub(crate) type MetaTable<S> = [FrameMeta<S>];
+pub(crate) type MetaTable = [FrameMeta];
 
 #[inline]
-pub(crate) fn of<S: RefScheme>(table: &MetaTable<S>, frame: FrameNr) -> &FrameMeta<S> {
+pub(crate) fn of(table: &MetaTable, frame: FrameNr) -> &FrameMeta {
     &table[frame.index()]
 }

@@ -1,4 +1,4 @@
-//! Random histories of a pool against a naive allocator, for both reference schemes: every way to
+//! Random histories of a pool against a naive allocator: every way to
 //! allocate, split and free, and references that others hold.
 //!
 //! After every event the pool's own check passes, its accounts are those of the naive allocator, and what
@@ -12,7 +12,6 @@ mod step;
 mod support;
 
 use naive::{Naive, Owner};
-use pagewell_frame::refcount::{CasLoop, LockBit, RefScheme};
 use pagewell_frame::{
     AllocError, AllocRequest, FrameKind, FramePool, FrameRange, FrameRef, Order, Place,
     TryGetFrame, UniqueFrame,
@@ -25,16 +24,7 @@ use support::{frame, maximal_blocks, nr_free_blocks, order};
 type Checked = Result<(), TestCaseError>;
 
 #[test]
-fn lock_bit_histories_agree_with_a_naive_allocator() {
-    histories_agree_with_a_naive_allocator::<LockBit>();
-}
-
-#[test]
-fn cas_loop_histories_agree_with_a_naive_allocator() {
-    histories_agree_with_a_naive_allocator::<CasLoop>();
-}
-
-fn histories_agree_with_a_naive_allocator<S: RefScheme>() {
+fn histories_agree_with_a_naive_allocator() {
     let config = Config {
         cases: 2000,
         max_shrink_iters: 20_000,
@@ -42,15 +32,15 @@ fn histories_agree_with_a_naive_allocator<S: RefScheme>() {
         ..Config::default()
     };
     let histories = (step::scene(), step::steps());
-    let result = TestRunner::new(config).run(&histories, |(scene, steps)| run::<S>(scene, &steps));
+    let result = TestRunner::new(config).run(&histories, |(scene, steps)| run(scene, &steps));
     if let Err(error) = result {
         panic!("{error}");
     }
 }
 
-fn run<S: RefScheme>(scene: Scene, steps: &[Step]) -> Checked {
+fn run(scene: Scene, steps: &[Step]) -> Checked {
     let config = support::config(scene.nr_frames, scene.nr_nodes());
-    let pool = FramePool::<S>::new(&config).expect("a small pool");
+    let pool = FramePool::new(&config).expect("a small pool");
     let fresh = nr_free_blocks(&pool);
     let mut history = History {
         pool: &pool,
@@ -71,12 +61,12 @@ fn run<S: RefScheme>(scene: Scene, steps: &[Step]) -> Checked {
     Ok(())
 }
 
-struct History<'p, S: RefScheme> {
-    pool: &'p FramePool<S>,
+struct History<'p> {
+    pool: &'p FramePool,
     naive: Naive,
-    uniques: Vec<UniqueFrame<'p, S>>,
-    ranges: Vec<FrameRange<'p, S>>,
-    references: Vec<FrameRef<'p, S>>,
+    uniques: Vec<UniqueFrame<'p>>,
+    ranges: Vec<FrameRange<'p>>,
+    references: Vec<FrameRef<'p>>,
 }
 
 /// Removes one of them, if there are any.
@@ -85,17 +75,14 @@ fn pick<T>(from: &mut Vec<T>, which: usize) -> Option<T> {
 }
 
 /// One reference to a block that was a handle's.
-fn published<'p, S: RefScheme>(
-    pool: &'p FramePool<S>,
-    block: UniqueFrame<'p, S>,
-) -> FrameRef<'p, S> {
+fn published<'p>(pool: &'p FramePool, block: UniqueFrame<'p>) -> FrameRef<'p> {
     // SAFETY: (K) nobody uses the pool for pages of files.
     let frame = unsafe { block.publish(FrameKind::Page, (0, 0), 1) };
     // SAFETY: (A) the one reference, which is this handle's.
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 
-impl<S: RefScheme> History<'_, S> {
+impl History<'_> {
     fn check(&self) -> Checked {
         self.pool.verify().map_err(TestCaseError::fail)?;
         let stats = self.pool.stats();
@@ -294,7 +281,7 @@ impl<S: RefScheme> History<'_, S> {
         if may_be_block && left.next().is_some() {
             prop_assert!(parts.is_empty() && is_all_free);
         }
-        let is_within = |unique: &UniqueFrame<'_, S>| range.contains(&unique.frame().index());
+        let is_within = |unique: &UniqueFrame<'_>| range.contains(&unique.frame().index());
         let (within, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.uniques)
             .into_iter()
             .partition(is_within);

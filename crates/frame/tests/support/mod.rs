@@ -1,35 +1,11 @@
 //! What the tests of the pool have in common: pools, blocks, and what must hold when all is given back.
 
-#![allow(dead_code, unused_imports, unused_macros)] // Each test file uses a part of it.
+#![allow(dead_code, unused_imports)] // Each test file uses a part of it.
 
-use pagewell_frame::refcount::RefScheme;
 use pagewell_frame::{
     FrameNr, FramePool, FrameRange, FrameRef, FreeRange, HugePages, Nodes, Order, PoolConfig,
     TryGetFrame, UniqueFrame,
 };
-
-/// Makes each generic function a test of each scheme.
-macro_rules! for_both_schemes {
-    ($($name:ident)*) => {
-        mod lock_bit {
-            $(
-                #[test]
-                fn $name() {
-                    super::$name::<pagewell_frame::refcount::LockBit>();
-                }
-            )*
-        }
-        mod cas_loop {
-            $(
-                #[test]
-                fn $name() {
-                    super::$name::<pagewell_frame::refcount::CasLoop>();
-                }
-            )*
-        }
-    };
-}
-pub(crate) use for_both_schemes;
 
 /// All ways to free a range.
 pub(crate) const STRATEGIES: [FreeRange; 3] =
@@ -44,11 +20,11 @@ pub(crate) fn config(nr_frames: usize, nr_nodes: usize) -> PoolConfig {
     }
 }
 
-pub(crate) fn pool_in<S: RefScheme>(nr_frames: usize, nr_nodes: usize) -> FramePool<S> {
+pub(crate) fn pool_in(nr_frames: usize, nr_nodes: usize) -> FramePool {
     FramePool::new(&config(nr_frames, nr_nodes)).expect("a small pool")
 }
 
-pub(crate) fn pool<S: RefScheme>(nr_frames: usize) -> FramePool<S> {
+pub(crate) fn pool(nr_frames: usize) -> FramePool {
     pool_in(nr_frames, 1)
 }
 
@@ -59,12 +35,12 @@ pub(crate) fn nr_front_caches() -> usize {
 }
 
 /// A pool in which a thread's front cache has room for eight frames.
-pub(crate) fn pool_with_front_caches<S: RefScheme>() -> FramePool<S> {
+pub(crate) fn pool_with_front_caches() -> FramePool {
     pool(8 * 8 * nr_front_caches())
 }
 
 /// A pool in which a thread's front cache has room for blocks of every order that it has stacks for.
-pub(crate) fn pool_with_large_front_caches<S: RefScheme>() -> FramePool<S> {
+pub(crate) fn pool_with_large_front_caches() -> FramePool {
     pool(8 * 2048 * nr_front_caches())
 }
 
@@ -77,18 +53,18 @@ pub(crate) fn frame(nr: usize) -> FrameNr {
 }
 
 /// All blocks of `order` that can be had.
-pub(crate) fn take_all<S: RefScheme>(pool: &FramePool<S>, order: Order) -> Vec<UniqueFrame<'_, S>> {
+pub(crate) fn take_all(pool: &FramePool, order: Order) -> Vec<UniqueFrame<'_>> {
     std::iter::from_fn(|| pool.alloc(order)).collect()
 }
 
 /// Allocates a block and splits it.
 #[track_caller]
-pub(crate) fn split_block<S: RefScheme>(pool: &FramePool<S>, order: Order) -> FrameRange<'_, S> {
+pub(crate) fn split_block(pool: &FramePool, order: Order) -> FrameRange<'_> {
     pool.alloc(order).expect("a free block").split()
 }
 
 /// Takes all frames of a pool, in the largest blocks that there are, and splits these; in ascending order.
-pub(crate) fn take_all_split<S: RefScheme>(pool: &FramePool<S>) -> Vec<FrameRange<'_, S>> {
+pub(crate) fn take_all_split(pool: &FramePool) -> Vec<FrameRange<'_>> {
     let orders = (0..=Order::MAX.get()).rev().map(order);
     let blocks = orders.flat_map(|order| take_all(pool, order));
     let mut ranges: Vec<_> = blocks.map(UniqueFrame::split).collect();
@@ -99,7 +75,7 @@ pub(crate) fn take_all_split<S: RefScheme>(pool: &FramePool<S>) -> Vec<FrameRang
 
 /// Takes a reference, which there must be.
 #[track_caller]
-pub(crate) fn get<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef<'_, S> {
+pub(crate) fn get(pool: &FramePool, frame: FrameNr) -> FrameRef<'_> {
     match pool.try_get(frame) {
         TryGetFrame::Taken(reference) => reference,
         other => panic!("no reference to {frame:?}: {other:?}"),
@@ -107,13 +83,13 @@ pub(crate) fn get<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) -> FrameRef
 }
 
 #[track_caller]
-pub(crate) fn assert_locked<S: RefScheme>(pool: &FramePool<S>, frame: FrameNr) {
+pub(crate) fn assert_locked(pool: &FramePool, frame: FrameNr) {
     assert!(matches!(pool.try_get(frame), TryGetFrame::Locked));
 }
 
 /// Checks that the pool is in order, and how many of its frames are allocated.
 #[track_caller]
-pub(crate) fn assert_accounts<S: RefScheme>(pool: &FramePool<S>, nr_allocated: usize) {
+pub(crate) fn assert_accounts(pool: &FramePool, nr_allocated: usize) {
     pool.verify().unwrap();
     let stats = pool.stats();
     assert_eq!(
@@ -125,7 +101,7 @@ pub(crate) fn assert_accounts<S: RefScheme>(pool: &FramePool<S>, nr_allocated: u
 
 /// Checks that everything is free, and merged as far as it can be.
 #[track_caller]
-pub(crate) fn assert_all_free<S: RefScheme>(pool: &FramePool<S>) {
+pub(crate) fn assert_all_free(pool: &FramePool) {
     assert_accounts(pool, 0);
     pool.drain_front_caches();
     pool.verify().unwrap();
@@ -133,14 +109,14 @@ pub(crate) fn assert_all_free<S: RefScheme>(pool: &FramePool<S>) {
 }
 
 /// How many free blocks of each order are on the lists.
-pub(crate) fn nr_free_blocks<S: RefScheme>(pool: &FramePool<S>) -> [usize; Order::COUNT] {
+pub(crate) fn nr_free_blocks(pool: &FramePool) -> [usize; Order::COUNT] {
     let blocks = pool.free_blocks();
     std::array::from_fn(|k| blocks.of_order(order(k as u8)))
 }
 
 /// How many of each order there are of the largest blocks that the free frames make.
-pub(crate) fn maximal_blocks<S: RefScheme>(
-    pool: &FramePool<S>,
+pub(crate) fn maximal_blocks(
+    pool: &FramePool,
     is_free: impl Fn(usize) -> bool,
 ) -> [usize; Order::COUNT] {
     let mut nr = [0; Order::COUNT];

@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 const MOST_STEPS: usize = 150;
 
 fuzz_target!(|bytes: &[u8]| {
-    // The last byte decides, so that the rest decodes alike for all.
+    // The last byte decides, so that the rest decodes alike for both.
     let last = bytes.last().copied().unwrap_or(0);
     // Sometimes so few that they run out.
     let nr_frames = if last & 4 == 0 { 1024 } else { 96 };

@@ -77,8 +77,9 @@ pub mod refcount {
 /// Alternative implementations of reference counting, fork and migration, with which benchmarks and
 /// tests compare the default ones (feature `baselines`).
 ///
-/// The feature also adds `File::read_at_referenced`, `File::pin_counted`, `Builder::ref_scheme`,
-/// `Space::fork_with` and `Space::migrate_with`.
+/// The feature also adds `File::read_at_referenced`, `File::pin_counted`, `Space::fork_with` and
+/// `Space::migrate_with`. `--cfg pagewell_ref_scheme="cas_loop"` makes [`CasLoop`](baseline::CasLoop)
+/// the scheme of all frames ([`refcount::Scheme`]).
 #[cfg(feature = "baselines")]
 pub mod baseline {
     pub use pagewell_frame::refcount::{AssumeOne, CasLoop};

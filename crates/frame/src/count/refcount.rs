@@ -84,13 +84,12 @@ pub use crate::count::lock_bit::LockBit;
 pub use crate::count::scheme::{Put, RefScheme, TryGet};
 use crate::words::refword::MAX_REFS;
 
-/// Scheme of the frames, the cache and the spaces unless their type parameter names another one:
-/// [`LockBit`], or [`CasLoop`] in a build with `--cfg pagewell_ref_scheme="cas_loop"`.
+/// Scheme in which frames count their references: [`LockBit`], or [`CasLoop`] in a build with
+/// `--cfg pagewell_ref_scheme="cas_loop"`.
 #[cfg(not(pagewell_ref_scheme = "cas_loop"))]
 pub type Scheme = LockBit;
 
-/// Scheme of the frames, the cache and the spaces unless their type parameter names another one:
-/// [`CasLoop`] in this build.
+/// Scheme in which frames count their references: [`CasLoop`] in this build.
 #[cfg(pagewell_ref_scheme = "cas_loop")]
 pub type Scheme = CasLoop;
 

@@ -27,10 +27,6 @@
 //! Programs can also write files through the cache ([`OpenOptions`]). A write is visible at once to
 //! reads through all handles of the same cache, and durable after a successful [`File::sync_data`].
 //!
-//! Programs leave out the type parameter `S`, like the allocator of a `Vec`. It selects the
-//! algorithm that counts references; its default is [`refcount::Scheme`]. The feature `baselines`
-//! adds two others, for comparison.
-//!
 //! A program can also read a page in place without a pin ([`File::view`]), and can check later that
 //! the page has not changed since ([`File::is_unchanged`]), for example while it follows pointers
 //! from page to page in a B-tree. `docs/guide/views-and-tokens.md` describes the protocol.
@@ -78,8 +74,8 @@ pub mod refcount {
 /// tests compare the default ones (feature `baselines`).
 ///
 /// The feature also adds `File::read_at_referenced`, `File::pin_counted`, `Space::fork_with` and
-/// `Space::migrate_with`. `--cfg pagewell_ref_scheme="cas_loop"` makes [`CasLoop`](baseline::CasLoop)
-/// the scheme of all frames ([`refcount::Scheme`]).
+/// `Space::migrate_with`. `--cfg pagewell_ref_scheme="cas_loop"` makes
+/// [`CasLoop`](baseline::CasLoop) the scheme of all frames ([`refcount::Scheme`]).
 #[cfg(feature = "baselines")]
 pub mod baseline {
     pub use pagewell_frame::refcount::{AssumeOne, CasLoop};

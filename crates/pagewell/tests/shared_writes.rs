@@ -290,11 +290,11 @@ const PLACES: [(&str, &str); 26] = [
     ("frame/src/lists/", "node"),
     ("frame/src/records/", "frame's record"),
     (
-        "pagewell_cache::mapping::record::Mapping<",
+        "pagewell_cache::mapping::record::Mapping",
         "handles of the file",
     ),
     (
-        "pagewell_cache::mapping::shared::Shared<",
+        "pagewell_cache::mapping::shared::Shared",
         "pins of the cache",
     ),
     ("space/src/access/", "structure lock"),

@@ -99,7 +99,7 @@ fn no_way_to_change_a_space_changes_what_is_pinned() {
     let mut space = spaces.space().unwrap();
     let mut area = space.map(4 * PAGE as u64, Policy::Local).unwrap();
     space.write(area.start, &[1; 4 * PAGE]).unwrap();
-    let mut pins: Vec<(pagewell::space::OwnedPin<_>, Vec<u8>)> = Vec::new();
+    let mut pins: Vec<(pagewell::space::OwnedPin, Vec<u8>)> = Vec::new();
     for nr in 0..60_u8 {
         let pin = space.pin(area.start, PAGE).unwrap();
         pins.push((pin.into_owned(), {

@@ -311,11 +311,11 @@ impl Cache {
     ) -> Result<File, Error> {
         let admitted = self.admit(&mapping, path, options)?;
         match origin {
-            _ if truncates => Grower(&*mapping)
+            _ if truncates => Grower(&mapping)
                 .resize(0)
                 .map_err(|error| error.with_op(Op::Open))?,
             Origin::Open => drop(refresh(&mapping, Op::Open)?),
-            Origin::Made => Grower(&*mapping).settle_at_open(),
+            Origin::Made => Grower(&mapping).settle_at_open(),
         }
         let access = admitted.into_counted();
         Ok(File::new(mapping, access))

@@ -279,7 +279,7 @@ impl Cleaner<'_> {
         let leaves: HashSet<u64> = frames_at(self.pool(), place)
             .map(|nr| self.pool().meta(FrameNr::new(nr)))
             .filter(|record| {
-                record.kind().0 == FrameKind::Page && PageState::of(*record).is_unclean()
+                record.kind().0 == FrameKind::Page && PageState::of(record).is_unclean()
             })
             .map(|record| record.owner().0)
             .collect();

@@ -8,7 +8,6 @@ use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-#[cfg(not(loom))]
 use pagewell_frame::{FRAME_BYTES, FramePool, Order};
 #[cfg(not(loom))]
 use pagewell_io::engine::{Job, Request, Target};

@@ -43,7 +43,7 @@ impl<'s> Place<'s> {
         let free = || files.supply().pool().alloc(Order::ZERO);
         let mut taken: Vec<_> = std::iter::from_fn(free).collect();
         taken.sort_by_key(|frame| frame.frame().get());
-        let nr = |frame: &UniqueFrame<'_, _>| frame.frame().get();
+        let nr = |frame: &UniqueFrame<'_>| frame.frame().get();
         let at = taken
             .windows(2)
             .position(|pair| nr(&pair[0]) / 2 == nr(&pair[1]) / 2)

@@ -92,10 +92,10 @@ impl Waiting {
             let seen = mapping.index().look(page);
             match seen.map(|seen| (seen, seen.slot.state())) {
                 Some((seen, State::Present(_))) => {
-                    if let Some(found) = Lookup(&**mapping).try_get_seen(seen)? {
+                    if let Some(found) = Lookup(mapping).try_get_seen(seen)? {
                         self.report = None;
                         if guide.marks() {
-                            Lookup(&**mapping).mark_referenced(page, seen);
+                            Lookup(mapping).mark_referenced(page, seen);
                         }
                         return Ok(Step::Done(found));
                     }

@@ -9,4 +9,4 @@ mod lock_bit;
 pub mod refcount;
 mod scheme;
 
-pub(crate) use self::refcount::{LockBit, RefCount, RefScheme, Scheme, TryGet};
+pub(crate) use self::refcount::{RefCount, RefScheme, Scheme, TryGet};

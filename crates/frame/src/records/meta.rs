@@ -2,7 +2,7 @@
 
 use pagewell_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::count::{RefCount, Scheme};
+use crate::count::RefCount;
 use crate::memory::PoolError;
 use crate::words::kind::{self, FrameKind};
 use crate::words::{FrameNr, Order};
@@ -13,7 +13,7 @@ use crate::words::{FrameNr, Order};
 #[cfg_attr(not(loom), repr(C, align(64)))]
 pub struct FrameMeta {
     /// Reference count. A `try_get` fails while the frame is free, frozen or a tail.
-    pub(crate) refs: RefCount<Scheme>,
+    pub(crate) refs: RefCount,
     /// Kind word: stable only for the holder of a reference, of the frozen count or of the node's
     /// lock. [`FrameKind`] states which thread may change it.
     word: AtomicU32,

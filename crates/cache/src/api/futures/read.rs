@@ -127,15 +127,15 @@ impl ReadAt<'_> {
             }
             let (page, off) = (now >> mapping.page_shift(), now as usize & (page_size - 1));
             let chunk = &mut self.buf[self.done..][..wanted.min(page_size - off)];
-            let reader = Reader(&**mapping);
+            let reader = Reader(mapping);
             if reader.read_page_optimistic(now, chunk) == FastRead::Done {
                 self.done += chunk.len();
                 continue;
             }
-            if guide.marks() && Lookup(&**mapping).mark(page) {
+            if guide.marks() && Lookup(mapping).mark(page) {
                 guide.on_touch(page);
             }
-            if Lookup(&**mapping).is_under_way(page) {
+            if Lookup(mapping).is_under_way(page) {
                 guide.on_touch(page);
             }
             let nr_pages = (off + wanted).div_ceil(page_size);
@@ -170,7 +170,7 @@ impl ReadAt<'_> {
     /// Zeros the rest of `buf`, which may have bytes of another page after a failed copy.
     fn zero_rest(&mut self) {
         if let Some(rest) = self.buf.get_mut(self.done..) {
-            Reader(&**self.file.mapping()).wipe(rest);
+            Reader(self.file.mapping()).wipe(rest);
         }
     }
 
@@ -183,7 +183,7 @@ impl ReadAt<'_> {
             let pos = offset.saturating_add(done as u64);
             let path = ReadPath::Optimistic;
             let guide = |_, wanted| wanted;
-            let result = Reader(&**mapping).read_pages(&mut buf[done..], pos, path, guide);
+            let result = Reader(mapping).read_pages(&mut buf[done..], pos, path, guide);
             let result = match result {
                 Ok(n) => Ok(done + n),
                 Err(_) if done != 0 => Ok(done),
@@ -224,8 +224,7 @@ impl Future for ReadAt<'_> {
         let this = self.get_mut();
         if this.done == 0
             && this.errand.is_none()
-            && Reader(&**this.file.mapping()).read_short(&mut this.buf, this.offset)
-                == FastRead::Done
+            && Reader(this.file.mapping()).read_short(&mut this.buf, this.offset) == FastRead::Done
         {
             let buf = mem::take(&mut this.buf);
             let len = buf.len();

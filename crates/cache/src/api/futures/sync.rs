@@ -45,7 +45,7 @@ impl Future for SyncData<'_> {
         if this.errand.is_none() {
             this.file.check_may_wait(Op::Sync)?;
             this.errand = call(this.file.mapping(), |mapping| {
-                Flusher(&**mapping).sync(Sync::Data)
+                Flusher(mapping).sync(Sync::Data)
             });
         }
         let outcome = match &this.errand {

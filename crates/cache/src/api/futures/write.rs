@@ -97,7 +97,7 @@ impl WriteAt<'_> {
     fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let mapping = self.file.mapping();
         let writes = self.file.writes(Op::Write)?;
-        Grower(&**mapping).checked_end(writes, self.offset, self.buf.len())?;
+        Grower(mapping).checked_end(writes, self.offset, self.buf.len())?;
         let page_size = mapping.page_size();
         let mut backoff = Backoff::new();
         while self.done < self.buf.len() {
@@ -110,7 +110,7 @@ impl WriteAt<'_> {
             let bytes = &self.buf[self.done..][..rest.min(page_size - off)];
             let edit = Edit::bytes(off, bytes, 0);
             let how = (Bound::Within, Throttle::AtShare);
-            let writer = PageWriter(&**mapping);
+            let writer = PageWriter(mapping);
             match writer.try_write_page(writes, page, edit, how, &mut None) {
                 Ok(Attempt::Done) => {
                     self.done += bytes.len();
@@ -119,7 +119,7 @@ impl WriteAt<'_> {
                 Ok(Attempt::Raced) if backoff.rounds() < WATCHES => backoff.wait(),
                 Ok(Attempt::Locked(lock)) => {
                     self.waiting.take_out(mapping);
-                    match leave_waker(&**mapping, writes, (page, lock), context.waker()) {
+                    match leave_waker(mapping, writes, (page, lock), context.waker()) {
                         Ok(Some(left)) => {
                             self.waiting.leave(left);
                             return Poll::Pending;
@@ -164,7 +164,7 @@ impl WriteAt<'_> {
         let (offset, done) = (self.offset, self.done);
         self.errand = call(mapping, move |mapping| {
             let pos = offset + done as u64;
-            let result = Writer(&**mapping).write_bytes(&buf[done..], pos, 0);
+            let result = Writer(mapping).write_bytes(&buf[done..], pos, 0);
             let result = match result {
                 Ok(n) => Ok(done + n),
                 Err(_) if done != 0 => Ok(done),
@@ -222,7 +222,7 @@ impl Future for Append<'_> {
             }
             let buf = mem::take(&mut this.buf);
             this.errand = call(this.file.mapping(), move |mapping| {
-                let result = Grower(&**mapping).append_bytes(&buf, 0);
+                let result = Grower(mapping).append_bytes(&buf, 0);
                 (buf, result)
             });
         }

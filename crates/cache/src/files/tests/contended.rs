@@ -39,7 +39,7 @@ fn file_with_a_page() -> Opened {
         How::of(Access::Read),
     );
     let (file, _) = opened.unwrap();
-    drop(Lookup(&*file).get(0, || 1).unwrap());
+    drop(Lookup(&file).get(0, || 1).unwrap());
     file
 }
 

@@ -497,7 +497,7 @@ fn many_threads_that_want_blocks_of_all_sizes_get_them_and_lose_none() {
 fn who_finds_that_everything_is_clean_by_now_tries_again() {
     let files = files_of(FramePool::new(&PoolConfig::new(64)).unwrap());
     let error = |nr| Error::new(ErrorKind::OutOfFrames, Op::Write).with_unclean(nr);
-    let room = |error| Cleaner(&*files).make_room(error, Order::ZERO);
+    let room = |error| Cleaner(&files).make_room(error, Order::ZERO);
     assert!(room(error(5)).is_ok());
     assert!(room(error(0)).is_err());
     let other = Error::new(ErrorKind::Io, Op::Write).with_unclean(5);

@@ -48,7 +48,7 @@ fn failed_append_notifies_throttled_writers() {
             });
             began.recv().unwrap();
             // The page with the end of the file is written last. It must be read before.
-            let appended = Grower(&*file).append_bytes(&[1; 2 * FRAME_BYTES], 0);
+            let appended = Grower(&file).append_bytes(&[1; 2 * FRAME_BYTES], 0);
             assert_eq!(appended.unwrap_err().kind(), ErrorKind::Io);
         });
         assert_eq!(file.writes_if_any().unwrap().share.nr(), 0);

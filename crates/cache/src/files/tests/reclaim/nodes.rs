@@ -88,7 +88,7 @@ fn take(files: &Files, place: Place, nr: usize) -> Vec<UniqueFrame<'_>> {
 
 fn nr_on(files: &Files, blocks: &[UniqueFrame<'_>], node: usize) -> usize {
     let is_there =
-        |block: &&UniqueFrame<'_, _>| files.supply().pool().node_of(block.frame()) == Some(node);
+        |block: &&UniqueFrame<'_>| files.supply().pool().node_of(block.frame()) == Some(node);
     blocks.iter().filter(is_there).count()
 }
 

@@ -97,6 +97,7 @@ impl File {
         }
     }
 
+    #[inline]
     pub(super) fn writes(&self, op: Op) -> Result<&Writes, Error> {
         match op {
             // The code that waits in a write checks whether this thread may wait.

@@ -9,6 +9,9 @@ use crate::read::reader::{FastRead, Guide as _, ReadPath, Reader};
 use crate::read::view::View;
 use crate::read::viewer::Viewer;
 
+/// Type argument of [`File::read_at_any`] for calls in this crate.
+pub(super) enum Here {}
+
 impl File {
     /// Reads from byte `offset` on into `buf`. Returns the number of bytes read: the length of
     /// `buf`, or less if the file ends earlier (0 at or past the end). The rest of `buf` may have
@@ -30,7 +33,7 @@ impl File {
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         match Reader(&self.mapping).read_short(buf, offset) {
             FastRead::Done => Ok(buf.len()),
-            FastRead::Fallback => self.read_at_any(buf, offset),
+            FastRead::Fallback => self.read_at_any::<()>(buf, offset),
         }
     }
 
@@ -67,7 +70,7 @@ impl File {
         while nr_read < buf.len() {
             // Past the largest offset there are no bytes.
             let pos = offset.saturating_add(nr_read as u64);
-            match self.read_at_any(&mut buf[nr_read..], pos)? {
+            match self.read_at_any::<Here>(&mut buf[nr_read..], pos)? {
                 0 => {
                     let nr_missing = buf.len() - nr_read;
                     let detail = format!("{nr_missing} of {} bytes are missing", buf.len());
@@ -82,8 +85,13 @@ impl File {
 
     /// Reads as [`read_at`](Self::read_at) does, of any length. A hit within one page takes few
     /// instructions and little stack, so that random reads overlap (`docs/adr/0004-hit-path.md`).
+    ///
+    /// The unused parameter makes it a function of the crate that calls it: the address of another
+    /// crate's function would occupy a register during a loop of reads. Calls in this crate pass
+    /// [`Here`], since a caller uses an instance of this crate if there is one.
+    #[allow(clippy::extra_unused_type_parameters)] // As said.
     #[inline(never)]
-    pub(super) fn read_at_any(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
+    pub(super) fn read_at_any<Caller>(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         match Reader(&self.mapping).read_page_optimistic(offset, buf) {
             FastRead::Done => Ok(buf.len()),
             FastRead::Fallback => self.read_at_slowly(buf, offset),
@@ -106,6 +114,7 @@ impl File {
     ///
     /// See [`read_at`](Self::read_at).
     #[cfg(feature = "baselines")]
+    #[inline]
     pub fn read_at_referenced(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         self.mapping.check_home(Op::Read)?;
         Reader(&self.mapping).read_pages(buf, offset, ReadPath::Referenced, self.guide())

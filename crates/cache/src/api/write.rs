@@ -27,6 +27,7 @@ impl File {
     /// written back ([`Builder::dirty_limit`](crate::Builder::dirty_limit)),
     /// [`OutOfFrames`](crate::ErrorKind::OutOfFrames) if every page is pinned or cannot be written
     /// back, and those of [`read_at`](Self::read_at) for the rest of a page.
+    #[inline]
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<usize, Error> {
         self.writes(Op::Write)?;
         self.tells(Writer(&self.mapping).write_bytes(buf, offset, 0))
@@ -74,6 +75,7 @@ impl File {
     ///
     /// Those of [`write_at`](Self::write_at); [`OutOfFrames`](crate::ErrorKind::OutOfFrames) at
     /// once if `buf` is longer than this maximum, which the message contains.
+    #[inline]
     pub fn append(&self, buf: &[u8]) -> Result<Range<u64>, Error> {
         self.writes(Op::Write)?;
         self.tells(Grower(&self.mapping).append_bytes(buf, 0))
@@ -113,6 +115,7 @@ impl File {
     /// [`Deadlock`](crate::ErrorKind::Deadlock) if this thread already has such a guard of the
     /// page, [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Throttled`](crate::ErrorKind::Throttled)
     /// as in [`write_at`](Self::write_at), and those of [`pin`](Self::pin).
+    #[inline]
     pub fn pin_mut(&self, page: u64) -> Result<PageGuardMut<'_>, Error> {
         self.writes(Op::Pin)?;
         self.tells(PageGuardMut::new(&self.mapping, page, IfLocked::Wait))

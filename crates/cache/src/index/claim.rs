@@ -69,6 +69,7 @@ enum Place<'s> {
 }
 
 impl Place<'_> {
+    #[inline]
     fn word(&self) -> &AtomicU64 {
         match self {
             Self::InLeaf(leaf, position) => leaf.slot(*position),
@@ -297,6 +298,7 @@ impl<'s> Claim<'s> {
 }
 
 impl Drop for Claim<'_> {
+    #[inline]
     fn drop(&mut self) {
         drop(self.end(self.before));
     }

@@ -356,19 +356,24 @@ impl Mapping {
     /// use [`check_home`](Self::check_home).
     #[inline]
     pub(crate) fn check_process(&self, op: Op) -> Result<(), Error> {
-        self.shared
-            .home
-            .check_process(op)
-            .map_err(|error| error.with_path(&self.path))
+        match self.shared.home.check_process(op) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.at_path(error)),
+        }
     }
 
     /// Checks that this is the owning process, and that this thread may wait for other threads.
     #[inline]
     pub(crate) fn check_home(&self, op: Op) -> Result<(), Error> {
-        self.shared
-            .home
-            .check(op)
-            .map_err(|error| error.with_path(&self.path))
+        match self.shared.home.check(op) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.at_path(error)),
+        }
+    }
+
+    #[cold]
+    fn at_path(&self, error: Error) -> Error {
+        error.with_path(&self.path)
     }
 
     #[inline]

@@ -93,9 +93,8 @@ impl<'m> Viewer<'m> {
         Ok((bytes, OfFile::seen(seen, self.0.origin(), page, len)))
     }
 
-    /// Makes one attempt on `page`, with the reference in `held` if any. A short closure is inlined
-    /// into the caller of the view; a long one has one copy, here.
-    #[inline]
+    /// Makes one attempt on `page`, with the reference in `held` if any.
+    #[inline(always)]
     pub(crate) fn look<R, F>(self, page: PageNr, held: Option<&Held<'_>>, look: &mut F) -> Looked<R>
     where
         F: FnMut(&View<'_>) -> Result<R, Torn>,

@@ -12,6 +12,7 @@ pub(crate) struct Writer<'m>(pub(crate) &'m Mapping);
 
 impl Writer<'_> {
     /// Writes `buf` from byte `pos` on, up to the first error. Returns the number of written bytes.
+    #[inline(always)]
     pub(crate) fn write_bytes(self, buf: &[u8], pos: u64, lsn: u64) -> Result<usize, Error> {
         let writes = self.0.writes(Op::Write)?;
         if PageWriter(self.0).write_hit(writes, buf, pos, lsn) {

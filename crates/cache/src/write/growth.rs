@@ -100,6 +100,7 @@ impl Grower<'_> {
         (in_last + nr_past, past)
     }
 
+    #[inline]
     pub(crate) fn append_bytes(self, buf: &[u8], lsn: u64) -> Result<Range<u64>, Error> {
         let writes = self.0.writes(Op::Write)?;
         // Shorter appends touch at most two pages, which any cache can hold.

@@ -65,6 +65,7 @@ struct LockedPage<'f> {
 }
 
 impl<'f> PageGuardMut<'f> {
+    #[inline]
     pub(crate) fn new(
         mapping: &'f Mapping,
         page: PageNr,
@@ -205,6 +206,7 @@ impl LockedPage<'_> {
 }
 
 impl Drop for LockedPage<'_> {
+    #[inline]
     fn drop(&mut self) {
         if !self.mapping.shared().home.is_here() {
             // The drop would need locks that other threads of the parent may have held at the fork.

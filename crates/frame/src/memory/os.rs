@@ -44,17 +44,20 @@ impl Memory {
     }
 
     /// Returns a reference without a lifetime, for cache hits.
+    #[inline]
     pub(crate) fn unchecked(&self) -> RegionRef {
         self.0.unchecked()
     }
 
     /// Panics if the bytes are not all in frames of this memory.
+    #[inline]
     pub(crate) fn words_of(&self, frame: FrameNr, len: usize) -> &[AtomicU64] {
         let first = frame.index() * FRAME_WORDS;
         &self.0[first..first + len / size_of::<AtomicU64>()]
     }
 
     /// Requires `len` below half of `usize::MAX`. Panics like [`Self::words_of`].
+    #[inline]
     pub(crate) fn bytes_of(&self, frame: FrameNr, len: usize) -> RacyBytes<'_> {
         let start = frame.index() << FRAME_SHIFT;
         assert!(start + len <= size_of_val(&*self.0));

@@ -60,6 +60,7 @@ impl FramePool {
     /// Tries to acquire a reference to `frame`, which may have been freed and allocated again: the
     /// caller must check that it is the frame that it looked up, and drop the reference if not.
     /// That drop may free the frame. Returns [`TryGetFrame::Locked`] if the pool has no such frame.
+    #[inline]
     pub fn try_get(&self, frame: FrameNr) -> TryGetFrame<'_> {
         let Some(record) = self.lists().table.get(frame.index()) else {
             return TryGetFrame::Locked;

@@ -64,6 +64,7 @@ impl<'m> Pinner<'m> {
         Self { mm }
     }
 
+    #[inline]
     pub(crate) fn pin(self, addr: u64, len: usize) -> Result<Pin<'m>, Error> {
         let (reference, off) = self.pin_frame(addr, len)?;
         Ok(Pin {
@@ -75,6 +76,7 @@ impl<'m> Pinner<'m> {
     }
 
     /// Acquires the reference of a pin. Returns it, and the offset of the bytes in the page.
+    #[inline(always)]
     pub(crate) fn pin_frame(self, addr: u64, len: usize) -> Result<(FrameRef<'m>, usize), Error> {
         loop {
             let fault = match self.mm.with_room(|| self.try_pin::<true>(addr, len))? {
@@ -115,6 +117,7 @@ impl<'m> Pinner<'m> {
     }
 
     /// Pins the bytes, without fills of files. If `MAKE`, creates a page that was never written.
+    #[inline]
     fn try_pin<const MAKE: bool>(self, addr: u64, len: usize) -> Result<Tried<'m>, Error> {
         let failed = |kind| Error::at(kind, Op::Pin, addr);
         let mut backoff = Backoff::new();

@@ -57,6 +57,7 @@ impl Space {
     /// never written and no frame is free for its zeros; `Unmapped`, `Protected`, `InvalidRange`,
     /// `TooManyEntries` or `TooManyPins`. Where a file is mapped, `PastEnd` past its end, and
     /// `File` if it cannot be read.
+    #[inline]
     pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_>, Error> {
         Pinner::of(&self.mm).pin(addr, len)
     }
@@ -135,6 +136,7 @@ impl Space {
     }
 
     /// As [`swap`](Self::swap), but adds `value` to the word, with wraparound.
+    #[inline]
     pub fn fetch_add(&self, addr: u64, value: u64) -> Result<u64, Error> {
         self.update(addr, |before| before.wrapping_add(value))
     }

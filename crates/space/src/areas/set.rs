@@ -44,6 +44,7 @@ impl Areas {
         self.by_start.values()
     }
 
+    #[inline]
     pub(crate) fn area_of(&self, addr: u64) -> Option<&Area> {
         let (_, area) = self.by_start.range(..=addr).next_back()?;
         area.range.contains(&addr).then_some(area)

@@ -151,6 +151,7 @@ impl<'s> Tables<'s> {
 
     /// Acquires a reference to the table that the directory entry `word` names, if it names one. A
     /// caller that relies on the directory checks it again after claiming an entry of the table.
+    #[inline]
     pub(crate) fn hold(self, word: &AtomicU64) -> Option<Held<'s>> {
         let mut backoff = Backoff::new();
         loop {

@@ -114,7 +114,6 @@ impl<'m> Optimistic<'m> {
         is_meant: impl FnOnce(Pmd) -> bool,
         order: impl FnOnce(Pmd) -> u32,
     ) -> bool {
-        let view = *self.tables.view();
         // 1.
         let edition = self.tables.edition();
         let Some(pmd_word) = self.tables.pmd_word(addr) else {
@@ -130,6 +129,7 @@ impl<'m> Optimistic<'m> {
         if off as u64 + buf.len() as u64 > page_bytes(order) {
             return false;
         }
+        let view = *self.tables.view();
         // 3.
         let word = view::entry(&view, pmd.frame(), entry_of(addr, order));
         let entry = look(word);

@@ -41,28 +41,13 @@ impl<'m> Reader<'m> {
     }
 
     /// Performs the reads that [`read`](Self::read) does not inline, so that the caller's code
-    /// contains only the short read and one call. The two calls below are tail calls.
+    /// contains only the short read and one call: first the other short reads, of a page of 2 MiB
+    /// and of a file.
     #[inline(never)]
     pub(crate) fn read_other(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
-        let pmd_word = self.mm.tables.pmd_word(addr);
-        if pmd_word.is_some_and(|word| Directory::look(word).has_huge_pages()) {
-            self.read_huge(addr, buf)
-        } else {
-            self.read_of_file(addr, buf)
-        }
-    }
-
-    #[inline(never)]
-    fn read_huge(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
-        if Optimistic::of(&self.mm.tables).read_huge(addr, buf) {
-            return Ok(());
-        }
-        self.read_pages(addr, buf)
-    }
-
-    #[inline(never)]
-    fn read_of_file(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
-        if FileAccess::of(self.mm).read_short(addr, buf) {
+        let is_hit = Optimistic::of(&self.mm.tables).read_huge(addr, buf)
+            || FileAccess::of(self.mm).read_short(addr, buf);
+        if is_hit {
             return Ok(());
         }
         self.read_pages(addr, buf)

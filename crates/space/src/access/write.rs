@@ -33,6 +33,7 @@
 
 use std::sync::Arc;
 
+use pagewell_frame::FRAME_BYTES;
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::read;
@@ -82,7 +83,7 @@ impl<'m> Writer<'m> {
                 addr,
             ))?;
             let rest = &bytes[done..];
-            let len = rest.len().min(self.bytes_to_page_end(at));
+            let len = self.len_in_page(at, rest.len());
             let change = |page: RacyBytes<'_>| page.copy_from(0, &rest[..len]);
             self.edit((Op::Write, lsn), at, len, change)?;
             done += len;
@@ -90,15 +91,19 @@ impl<'m> Writer<'m> {
         Ok(())
     }
 
-    /// Returns the distance from `addr` to the end of its page, or of a small page if unmapped.
+    /// Returns how many of `len` bytes at `addr` lie in its page, or in a small page if unmapped.
     #[inline]
-    fn bytes_to_page_end(self, addr: u64) -> usize {
+    fn len_in_page(self, addr: u64, len: usize) -> usize {
+        // Bytes within a small page are within one page of any order.
+        if offset_in_page(addr, 0) + len <= FRAME_BYTES {
+            return len;
+        }
         let pmd = self.mm.tables.pmd_word(addr).map(Directory::look);
         let order = match pmd.filter(|pmd| pmd.is_present()) {
             Some(pmd) => pmd.order(),
             None => self.order_of_area(addr),
         };
-        (page_bytes(order) - offset_in_page(addr, order) as u64) as usize
+        len.min((page_bytes(order) - offset_in_page(addr, order) as u64) as usize)
     }
 
     /// Returns the order of the pages at `addr`, for which there is no table. An order that is too

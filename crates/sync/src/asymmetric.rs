@@ -57,10 +57,10 @@ impl Fences {
     /// Executes the fence of the frequent side.
     #[inline]
     pub fn light(self) {
-        if self.has_membarrier {
-            // ORDERING: restrains the compiler; `heavy` executes a full barrier on this processor.
-            std::sync::atomic::compiler_fence(Ordering::SeqCst);
-        } else {
+        // ORDERING: restrains the compiler; `heavy` executes a full barrier on this processor. It is
+        // unconditional, so that the usual case has no jump over the other.
+        std::sync::atomic::compiler_fence(Ordering::SeqCst);
+        if !self.has_membarrier {
             // ORDERING: SeqCst; pairs with the fence of `heavy`.
             fence(Ordering::SeqCst);
         }

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use pagewell_crash::simulator::{self, Tally};
-use pagewell_sync::simulated::Draw;
+use pagewell_sync_testing::Draw;
 
 struct Args {
     seed: u64,

@@ -1,16 +1,14 @@
 //! What each kind of operation writes to memory that threads share: stores, read-modify-writes, full fences and locks, counted
 //! one by one. The table is also in `docs/benchmarks.md`: it is the claim about scaling.
 //!
-//! Compiled only where atomics note what is done to them: `RUSTFLAGS="--cfg pagewell_counted" cargo test -p pagewell --test
-//! shared_writes`. Everything is done by one thread, on what is warm, so the numbers are exact.
-#![cfg(pagewell_counted)]
+//! Everything is done by one thread, on what is warm, so the numbers are exact.
 
 use std::collections::BTreeMap;
 
 use pagewell::io::MemoryBackend;
 use pagewell::space::{CacheSpaces as _, Policy, Sharing};
 use pagewell::{Cache, File, HugePages, Nodes, OpenOptions, Writeback};
-use pagewell_sync::counted::{Kind, Note, noted};
+use pagewell_sync_testing::{Kind, Note, noted};
 
 /// For each operation how many stores, read-modify-writes, full fences and locks; how many stores to the thread's own slots; and
 /// the places: `s` for stores, `u` for read-modify-writes, `l` for locks.

@@ -14,8 +14,6 @@ pub mod asymmetric;
 pub mod atomic;
 pub mod bytes;
 pub mod cell;
-#[cfg(all(pagewell_counted, not(loom)))]
-pub mod counted;
 pub mod ledger;
 pub mod parking;
 pub mod per_thread;
@@ -25,25 +23,20 @@ pub mod raced;
 pub mod region;
 pub mod shard;
 mod signals;
-#[cfg(all(feature = "simulated", not(loom)))]
-pub mod simulated;
 pub mod system;
 pub mod thread;
 #[cfg(not(loom))]
 pub mod time;
 
-/// `std`'s reference-counted pointers, or those of `counted` in the test that counts their updates.
-#[cfg(all(pagewell_counted, not(loom)))]
-pub use counted::{Arc, Weak};
-#[cfg(not(all(pagewell_counted, not(loom))))]
-pub use std::sync::{Arc, Weak};
-
 #[cfg(loom)]
 pub use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(all(feature = "simulated", not(loom)))]
-pub use simulated::{
-    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
+pub use pagewell_sync_testing::{
+    Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
+    Weak,
 };
+#[cfg(not(all(feature = "simulated", not(loom))))]
+pub use std::sync::{Arc, Weak};
 #[cfg(not(any(feature = "simulated", loom)))]
 pub use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -56,9 +49,8 @@ pub const fn scaled<T: Copy>(real: T, model: T) -> T {
 /// Locks `mutex`, ignoring poison: the data is consistent at each call that can unwind. Backends
 /// and callbacks run with at most three locks held: a file's size lock, its writeback lock and, in
 /// a thread that quiesces the cache, the quiet lock.
-#[cfg_attr(pagewell_counted, track_caller)]
+#[cfg_attr(feature = "simulated", track_caller)]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    note_lock();
     mutex
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -66,10 +58,9 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Locks `mutex` like [`lock`]. Returns `None` if it is locked.
 #[cfg(not(loom))]
-#[cfg_attr(pagewell_counted, track_caller)]
+#[cfg_attr(feature = "simulated", track_caller)]
 pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     use std::sync::TryLockError;
-    note_lock();
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -78,25 +69,15 @@ pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 }
 
 /// Locks `lock` for reading, ignoring poison like [`lock`].
-#[cfg_attr(pagewell_counted, track_caller)]
+#[cfg_attr(feature = "simulated", track_caller)]
 pub fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    note_lock();
     lock.read()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Locks `lock` for writing, ignoring poison like [`lock`].
-#[cfg_attr(pagewell_counted, track_caller)]
+#[cfg_attr(feature = "simulated", track_caller)]
 pub fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    note_lock();
     lock.write()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// Records an acquisition by one of the functions above, at their caller's location.
-#[cfg_attr(pagewell_counted, track_caller)]
-#[inline(always)]
-fn note_lock() {
-    #[cfg(all(pagewell_counted, not(loom)))]
-    counted::note(counted::Kind::Lock);
 }

@@ -2,7 +2,7 @@
 
 pub use crate::signals::spawn;
 #[cfg(all(feature = "simulated", not(loom)))]
-pub use crate::simulated::{sleep, spawn_named};
+pub use pagewell_sync_testing::sleep;
 #[cfg(not(any(feature = "simulated", loom)))]
 pub use std::thread::sleep;
 
@@ -28,7 +28,7 @@ impl Backoff {
         #[cfg(loom)]
         loom::thread::yield_now();
         #[cfg(all(feature = "simulated", not(loom)))]
-        if crate::simulated::give_way() {
+        if pagewell_sync_testing::give_way() {
             self.rounds = self.rounds.saturating_add(1);
             return;
         }
@@ -49,8 +49,12 @@ impl Backoff {
     }
 }
 
-/// Starts a detached thread, as [`spawn`] does.
-#[cfg(not(any(feature = "simulated", loom)))]
+/// Starts a detached thread, as [`spawn`] does. It belongs to this thread's simulation, if any.
+#[cfg(not(loom))]
 pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    #[cfg(feature = "simulated")]
+    if pagewell_sync_testing::is_here() {
+        return pagewell_sync_testing::spawn_named(name, work);
+    }
     spawn(name, work).map(drop)
 }

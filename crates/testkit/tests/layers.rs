@@ -57,10 +57,7 @@ fn threads_are_started_in_one_place() {
         }
     }
     let starts = |(_, module, text): &&Source| {
-        // Threads of models, and the control of a simulation.
-        let is_model = ["models", "simulated"]
-            .iter()
-            .any(|name| module.contains(&name.to_string()));
+        let is_model = module.contains(&"models".to_owned());
         let code = product_code(text);
         let calls = ["thread::Builder", "thread::{Builder", "thread::spawn("];
         let mut calls = calls.into_iter().chain(["thread::scope("]);

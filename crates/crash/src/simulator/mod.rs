@@ -2,7 +2,7 @@
 //!
 //! A run is one or more lives of a program on one device. In each life several threads write, read, pin, append, cut, sync, advise and evict, by calls that wait and by futures that may be dropped;
 //! the engine is [`SimEngine`], whose requests complete late, in parts and in any order; the storage fails, is late and misdirects; the cache has its own threads, flushers and watcher. All of them
-//! take turns by [`pagewell_sync::simulated`], which passes the baton on at waits and, by the seed, at any atomic operation. So a seed has one run, on every
+//! take turns by [`pagewell_sync_testing`], which passes the baton on at waits and, by the seed, at any atomic operation. So a seed has one run, on every
 //! machine with as many processors, and a failing one replays.
 //!
 //! A life ends well, by a close, or suddenly, by a loss of power; then the file is looked at past the cache. Every answer is checked ([`books`]), and what is left.
@@ -33,7 +33,7 @@ use pagewell::io::engine::{Choice, Settings};
 use pagewell::io::{VolatileDevice, VolatileFile};
 use pagewell::{Cache, File, Nodes, OpenOptions};
 use pagewell_io::engine::sim::{Faults, SimEngine};
-use pagewell_sync::simulated::{self, Draw};
+use pagewell_sync_testing::{self as simulated, Draw};
 use pagewell_sync::thread::sleep;
 use pagewell_testkit::Rng;
 

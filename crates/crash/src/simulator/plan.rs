@@ -2,7 +2,7 @@
 
 use pagewell::io::SectorWrites;
 use pagewell_io::engine::sim::Faults;
-use pagewell_sync::simulated::{Draw, Style};
+use pagewell_sync_testing::{Draw, Style};
 use pagewell_testkit::Rng;
 
 use crate::PAGE;

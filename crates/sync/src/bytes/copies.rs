@@ -60,10 +60,10 @@ impl RacyBytes<'_> {
         let dst = unsafe { std::slice::from_raw_parts_mut(dst.cast::<MaybeUninit<u8>>(), len) };
         #[cfg(all(feature = "simulated", not(loom)))]
         let (src, dst) = {
-            let half = crate::simulated::half_of_copy(len);
+            let half = pagewell_sync_testing::half_of_copy(len);
             let (first, rest) = dst.split_at_mut(half);
             native::copy_out(src.slice(0, half), first);
-            crate::simulated::point();
+            pagewell_sync_testing::point();
             (src.slice(half, len - half), rest)
         };
         native::copy_out(src, dst);
@@ -76,9 +76,9 @@ impl RacyBytes<'_> {
         let dst = self.slice(off, src.len());
         #[cfg(all(feature = "simulated", not(loom)))]
         let (dst, src) = {
-            let half = crate::simulated::half_of_copy(src.len());
+            let half = pagewell_sync_testing::half_of_copy(src.len());
             native::copy_in(dst.slice(0, half), &src[..half]);
-            crate::simulated::point();
+            pagewell_sync_testing::point();
             (dst.slice(half, src.len() - half), &src[half..])
         };
         native::copy_in(dst, src);
@@ -94,9 +94,9 @@ impl RacyBytes<'_> {
         let dst = self.slice(off, src.len());
         #[cfg(all(feature = "simulated", not(loom)))]
         let (dst, src) = {
-            let half = crate::simulated::half_of_copy(src.len());
+            let half = pagewell_sync_testing::half_of_copy(src.len());
             native::copy_between(dst.slice(0, half), src.slice(0, half));
-            crate::simulated::point();
+            pagewell_sync_testing::point();
             (
                 dst.slice(half, src.len() - half),
                 src.slice(half, src.len() - half),

@@ -1,18 +1,23 @@
-//! Atomics of `std` at which another thread may be scheduled.
+//! Atomics of `std` at which another thread may be scheduled, and whose changes are recorded.
 
 use std::sync::atomic::Ordering;
 
-use super::schedule::point;
+use crate::notes::{Kind, note_and_point};
+use crate::schedule::point;
 
-/// `std`'s fence, preceded by a scheduling [`point`].
+/// `std`'s fence, preceded by a scheduling [`point`], and recorded if `order` is `SeqCst`.
+#[track_caller]
 pub fn fence(order: Ordering) {
-    point();
+    match order {
+        Ordering::SeqCst => note_and_point(Kind::Fence),
+        _ => point(),
+    }
     std::sync::atomic::fence(order);
 }
 
 macro_rules! atomic {
     ($name:ident, $value:ty, [$($change:ident),*]) => {
-        /// `std`'s atomic; each operation is preceded by a scheduling [`point`].
+        /// `std`'s atomic. A scheduling [`point`] precedes each operation; changes are recorded.
         #[derive(Debug, Default)]
         #[repr(transparent)]
         pub struct $name(std::sync::atomic::$name);
@@ -29,19 +34,19 @@ macro_rules! atomic {
                 self.0.load(order)
             }
 
-            #[inline]
+            #[track_caller]
             pub fn store(&self, value: $value, order: Ordering) {
-                point();
+                note_and_point(Kind::Store);
                 self.0.store(value, order);
             }
 
-            #[inline]
+            #[track_caller]
             pub fn swap(&self, value: $value, order: Ordering) -> $value {
-                point();
+                note_and_point(Kind::Update);
                 self.0.swap(value, order)
             }
 
-            #[inline]
+            #[track_caller]
             pub fn compare_exchange(
                 &self,
                 current: $value,
@@ -49,12 +54,12 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                point();
+                note_and_point(Kind::Update);
                 self.0.compare_exchange(current, new, success, failure)
             }
 
             /// Never fails spuriously: the seed would not determine that.
-            #[inline]
+            #[track_caller]
             pub fn compare_exchange_weak(
                 &self,
                 current: $value,
@@ -62,11 +67,10 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
-                point();
-                self.0.compare_exchange(current, new, success, failure)
+                self.compare_exchange(current, new, success, failure)
             }
 
-            #[inline]
+            #[track_caller]
             pub fn fetch_update(
                 &self,
                 set: Ordering,
@@ -84,9 +88,9 @@ macro_rules! atomic {
             }
 
             $(
-                #[inline]
+                #[track_caller]
                 pub fn $change(&self, value: $value, order: Ordering) -> $value {
-                    point();
+                    note_and_point(Kind::Update);
                     self.0.$change(value, order)
                 }
             )*

@@ -1,4 +1,9 @@
-//! Deterministic simulation: locks, waits, atomics, threads and time (feature `simulated`).
+//! Types of `std::sync` for tests: they take part in simulations, and record accesses.
+//!
+//! `pagewell-sync` with the feature `simulated` exports these types in place of `std`'s. In a thread
+//! that neither belongs to a [simulation](run) nor [records](noted), they behave like `std`'s.
+//!
+//! # Simulation
 //!
 //! A simulation ([`run`]) has real threads, but only the holder of the *baton* runs. It passes the
 //! baton when it has to wait and, depending on the seed, at an operation on an atomic or a lock, or
@@ -13,18 +18,27 @@
 //! - **Termination.** A deadlock (no thread is runnable, and no deadline is pending), or too many
 //!   switches, ends the process with an error message ([`STUCK`]).
 //!
-//! In a thread of no simulation, the types behave like `std`'s. One simulation runs at a time.
+//! One simulation runs at a time.
+//!
+//! # Records
+//!
+//! [`noted`] returns the accesses of a thread to memory that may be shared: stores, read-modify-writes
+//! and `SeqCst` fences, acquisitions of locks, and changes of the counts of an [`Arc`]. Not recorded:
+//! loads, releases of locks, drops of a [`Weak`], and accesses to page bytes.
 
 mod atomics;
 mod locks;
+mod notes;
+mod pointers;
 mod schedule;
 
 pub use self::atomics::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, fence};
 pub use self::locks::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
 };
-pub(crate) use self::schedule::half_of_copy;
+pub use self::notes::{Kind, Note, noted};
+pub use self::pointers::{Arc, Weak};
 pub use self::schedule::{
-    Draw, Instant, Joined, STUCK, Style, Trace, give_way, is_here, point, run, sleep, spawn,
-    spawn_named,
+    Draw, Instant, Joined, STUCK, Style, Trace, give_way, half_of_copy, is_here, point, run, sleep,
+    spawn, spawn_named,
 };

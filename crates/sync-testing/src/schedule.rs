@@ -9,13 +9,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use crate::signals;
-
 /// Exit code of a process whose simulated threads deadlock or do not terminate.
 pub const STUCK: i32 = 3;
 
 /// Number of a thread that belongs to no simulation.
-pub(super) const NOBODY: usize = usize::MAX;
+pub(crate) const NOBODY: usize = usize::MAX;
 
 /// An execution with more switches is assumed not to terminate.
 const MOST_SWITCHES: u64 = 1_000_000;
@@ -94,7 +92,7 @@ static OVER: std::sync::Condvar = std::sync::Condvar::new();
 static LEFT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 thread_local! {
-    pub(super) static ME: Cell<usize> = const { Cell::new(NOBODY) };
+    pub(crate) static ME: Cell<usize> = const { Cell::new(NOBODY) };
     /// Initialized before the thread's other thread-locals, and so dropped with the baton held.
     static LEAVE: Leave = const { Leave };
 }
@@ -308,7 +306,8 @@ pub fn point() {
 
 /// Executes a [`point`]. Returns the number of bytes to copy before the next one, or 0 outside a
 /// simulation.
-pub(crate) fn half_of_copy(len: usize) -> usize {
+#[must_use]
+pub fn half_of_copy(len: usize) -> usize {
     point();
     match is_here() {
         true => len / 2,
@@ -345,7 +344,7 @@ pub fn sleep(time: Duration) {
 }
 
 /// Returns `false` if `most` passes before the address `on` is notified.
-pub(super) fn wait_for(me: usize, on: usize, most: Option<Duration>) -> bool {
+pub(crate) fn wait_for(me: usize, on: usize, most: Option<Duration>) -> bool {
     let mut guard = world();
     if let Some(world) = guard.as_mut() {
         let until = most.map(|most| world.now.saturating_add(most));
@@ -355,7 +354,7 @@ pub(super) fn wait_for(me: usize, on: usize, most: Option<Duration>) -> bool {
     !with_world(|world| world.threads[me].is_late)
 }
 
-pub(super) fn wake(on: usize, all: bool) {
+pub(crate) fn wake(on: usize, all: bool) {
     if is_here() {
         with_world(|world| wake_in(world, on, all));
     }
@@ -381,17 +380,16 @@ fn enter(me: usize) {
     await_baton(world(), me);
 }
 
-/// Starts a detached thread, which belongs to this thread's simulation, if any.
+/// Starts a detached thread of this thread's simulation. Panics outside a simulation.
 pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    if !is_here() {
-        return signals::spawn(name, work).map(drop);
-    }
+    assert!(is_here(), "spawn called outside a simulation");
     let new = with_world(|world| {
         let new = add_thread(world);
         preempt_by(world, world.threads[new].priority);
         new
     });
-    let spawned = signals::spawn(name, move || {
+    let builder = std::thread::Builder::new().name(name.to_owned());
+    let spawned = builder.spawn(move || {
         enter(new);
         work();
     });
@@ -412,7 +410,6 @@ pub struct Joined {
 /// and if the system cannot start a thread.
 #[must_use]
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Joined {
-    assert!(is_here(), "spawn called outside a simulation");
     let panic: Arc<std::sync::Mutex<Option<Box<dyn std::any::Any + Send>>>> = Arc::default();
     let thread = with_world(|world| world.threads.len());
     let of_thread = Arc::clone(&panic);

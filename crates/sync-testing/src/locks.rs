@@ -1,11 +1,12 @@
-//! Locks and condition variables that pass the baton while a thread waits.
+//! Locks and condition variables that pass the baton while a thread waits, and record acquisitions.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 use std::time::Duration;
 
-use super::schedule::{Instant, ME, NOBODY, point, wait_for, wake};
+use crate::notes::{Kind, note_and_point};
+use crate::schedule::{Instant, ME, NOBODY, point, wait_for, wake};
 
 /// `std`'s mutex, whose waiting threads pass the baton.
 #[derive(Default)]
@@ -65,8 +66,9 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
+    #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        point();
+        note_and_point(Kind::Lock);
         let me = ME.get();
         if me == NOBODY {
             return self.result(self.0.lock());
@@ -80,8 +82,9 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
+    #[track_caller]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        point();
+        note_and_point(Kind::Lock);
         match self.0.try_lock() {
             Ok(inner) => Ok(self.guard(inner)),
             Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
@@ -254,8 +257,9 @@ impl<T> RwLock<T> {
     }
 
     /// Locks for reading. Ignores poison, because no caller uses it.
+    #[track_caller]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
-        point();
+        note_and_point(Kind::Lock);
         let (me, address) = (ME.get(), std::ptr::from_ref(self).addr());
         let guard = |inner| RwLockReadGuard {
             address,
@@ -274,8 +278,9 @@ impl<T> RwLock<T> {
     }
 
     /// Locks for writing, and ignores poison like [`read`](Self::read).
+    #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        point();
+        note_and_point(Kind::Lock);
         let (me, address) = (ME.get(), std::ptr::from_ref(self).addr());
         let guard = |inner| RwLockWriteGuard {
             address,

@@ -308,8 +308,8 @@ fn user_then_freeze<S: RefScheme>() {
     page.check_freed(1);
 }
 
-/// A user and a holder of another reference, who writes the page in place if it has the only one: what
-/// the user did happens before it (E1). No reference is taken meanwhile.
+/// A user, and another thread with a reference, which writes the page in place if it has the only
+/// one: the user's accesses happen before the write (E1). No thread takes a reference during the run.
 fn user_then_write<S: RefScheme>() {
     user_then_write_if::<S>(RefCount::has_one_reference);
 }

@@ -8,6 +8,8 @@ use pagewell::{Cache, ErrorKind, OpenOptions};
 use pagewell_testkit::skip::skipped;
 use pagewell_testkit::wait;
 use pagewell_testkit::{Resource, alone, limit, scratch};
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use crate::bad_input::{assert_usable, small_cache};
 
@@ -20,13 +22,6 @@ fn status(name: &str) -> u64 {
         .unwrap();
     let kib = line.trim_start_matches(':').trim().trim_end_matches(" kB");
     kib.parse::<u64>().unwrap() << 10
-}
-
-/// Locks the memory of this process, and returns whether the system permits it.
-#[allow(unsafe_code)] // A system call.
-fn lock_memory(which: libc::c_int) -> bool {
-    // SAFETY: no pointers.
-    unsafe { libc::mlockall(which) == 0 }
 }
 
 /// Locks a page of the stack, and returns whether the system permits it.
@@ -43,7 +38,7 @@ fn index_of_a_process_with_locked_memory_is_not_locked() {
     if !alone("limits::index_of_a_process_with_locked_memory_is_not_locked") {
         return;
     }
-    if !lock_memory(libc::MCL_CURRENT | libc::MCL_FUTURE) {
+    if mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).is_err() {
         return skipped("this process may not lock its memory");
     }
     let dir = scratch::dir();
@@ -67,27 +62,10 @@ fn index_of_a_process_with_locked_memory_is_not_locked() {
 }
 
 /// Drops CAP_IPC_LOCK of the calling thread, which may then lock as much memory as RLIMIT_MEMLOCK.
-#[allow(unsafe_code)] // System calls.
 fn give_up_locking() {
-    #[repr(C)]
-    struct Header {
-        version: u32,
-        pid: i32,
-    }
-    const CAP_IPC_LOCK: u32 = 14;
-    let header = Header {
-        version: 0x2008_0522,
-        pid: 0,
-    };
-    // Effective, permitted, inheritable; twice 32 of each.
-    let mut sets = [0_u32; 6];
-    // SAFETY: both pointers are to values of the layout that the calls expect.
-    let got = unsafe { libc::syscall(libc::SYS_capget, &raw const header, sets.as_mut_ptr()) };
-    assert_eq!(got, 0);
-    sets[0] &= !(1 << CAP_IPC_LOCK);
-    // SAFETY: as above.
-    let set = unsafe { libc::syscall(libc::SYS_capset, &raw const header, sets.as_ptr()) };
-    assert_eq!(set, 0);
+    let mut sets = capabilities(None).unwrap();
+    sets.effective.remove(CapabilitySet::IPC_LOCK);
+    set_capabilities(None, sets).unwrap();
 }
 
 /// Opens ten files for writing in a cache of 1 MiB, and writes to each. Calls `check` while all are
@@ -114,27 +92,25 @@ fn assert_ten_files_can_be_written(check: impl Fn()) {
     }
 }
 
-#[test]
-fn files_are_written_with_few_addresses() {
-    if !alone("limits::files_are_written_with_few_addresses") {
-        return;
-    }
-    limit(Resource::As, 1 << 30);
+fn assert_ten_files_leave_the_program(resource: Resource) {
+    limit(resource, 1 << 30);
     assert_ten_files_can_be_written(|| {
-        // The program has addresses left.
         assert!(Vec::<u8>::new().try_reserve_exact(384 << 20).is_ok());
     });
 }
 
 #[test]
-fn files_are_written_with_little_data() {
-    if !alone("limits::files_are_written_with_little_data") {
-        return;
+fn files_are_written_with_few_addresses() {
+    if alone("limits::files_are_written_with_few_addresses") {
+        assert_ten_files_leave_the_program(Resource::As);
     }
-    limit(Resource::Data, 1 << 30);
-    assert_ten_files_can_be_written(|| {
-        assert!(Vec::<u8>::new().try_reserve_exact(384 << 20).is_ok());
-    });
+}
+
+#[test]
+fn files_are_written_with_little_data() {
+    if alone("limits::files_are_written_with_little_data") {
+        assert_ten_files_leave_the_program(Resource::Data);
+    }
 }
 
 #[test]
@@ -145,7 +121,7 @@ fn files_are_written_with_little_memory_that_may_be_locked() {
     give_up_locking();
     // Memory is locked from now on; that of the program is not.
     limit(Resource::Memlock, 8 << 20);
-    if !lock_memory(libc::MCL_FUTURE) {
+    if mlockall(MlockAllFlags::FUTURE).is_err() {
         return skipped("this process may not lock its memory");
     }
     assert_ten_files_can_be_written(|| {});

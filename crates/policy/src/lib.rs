@@ -1,4 +1,6 @@
-//! Eviction policy: chooses the pages to evict from metadata alone.
+//! Policies, which decide from metadata alone: eviction, readahead, amount of writeback.
+//!
+//! # Eviction
 //!
 //! The page cache drives this code, and so does the simulator, which has no page contents. The
 //! input is the frames, the accessed bits of their pages, and the time and queue of each returning
@@ -16,10 +18,17 @@
 //! | `pages` | the trait that a cache implements |
 //! | `run` | an eviction pass, from new pages to evictions |
 //! | `policy` | state kept from pass to pass |
+//!
+//! # Others
+//!
+//! | module | content |
+//! |---|---|
+//! | [`pace`] | how much is written between two syncs |
 
 #![forbid(unsafe_code)]
 
 mod notes;
+pub mod pace;
 mod pages;
 mod places;
 mod policy;

@@ -4,7 +4,7 @@
 //! ([`page_set`]), the known state of its backend ([`storage`]), errors ([`errors`]), group commit
 //! ([`commits`]), the oldest log sequence number ([`oldest`]), counts of its [`handles`], owners of
 //! page locks ([`groups`]), the thread in its callback ([`hook`]), attempts at its writeback
-//! ([`service`], [`attendance`]), the amount between syncs ([`pace`]), memory for encoded pages
+//! ([`service`], [`attendance`]), the amount between syncs ([`pagewell_policy::pace`]), memory for encoded pages
 //! ([`reserve`]). For all files: the limit of frames that are not clean ([`pressure`]), and the
 //! requests to the flushers ([`calls`]).
 //!
@@ -23,7 +23,6 @@ pub(crate) mod handles;
 pub(crate) mod hook;
 pub(crate) mod oldest;
 pub(crate) mod options;
-pub(crate) mod pace;
 pub(crate) mod page_set;
 pub(crate) mod pressure;
 pub(crate) mod reserve;

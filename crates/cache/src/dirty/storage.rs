@@ -1,6 +1,6 @@
 //! Known state of a file's backend, guarded by the writeback lock.
 
-use crate::dirty::pace::Pace;
+use pagewell_policy::pace::Pace;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Durability {

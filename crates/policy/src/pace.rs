@@ -2,7 +2,7 @@
 //!
 //! A sync makes everything durable that was written since the last one, so its duration grows with
 //! that amount. A call that exceeds a time limit counts as stalled, since it cannot be
-//! distinguished from one that never returns ([`super::service`]). Therefore a file with background
+//! distinguished from one that never returns. Therefore a file with background
 //! writeback is also synced as soon as a sync of the amount written so far would take [a
 //! part](PART) of the time limit, according to earlier syncs.
 //!
@@ -28,14 +28,16 @@ const FIRST: Amount = Amount {
     requests: 64,
 };
 
+/// What was given to a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Amount {
+pub struct Amount {
     bytes: u64,
     requests: u64,
 }
 
+/// The amount since the last sync, and its bound.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     given: Amount,
     /// The bound. At least one in each field.
     most: Amount,
@@ -54,27 +56,33 @@ impl Default for Pace {
 }
 
 impl Pace {
-    pub(crate) fn note_request(&mut self, bytes: u64) {
+    /// Adds a write of `bytes` to the amount.
+    pub fn note_request(&mut self, bytes: u64) {
         self.given.bytes = self.given.bytes.saturating_add(bytes);
         self.given.requests = self.given.requests.saturating_add(1);
     }
 
-    pub(crate) fn most_requests(&self) -> u64 {
+    /// Returns the bound of the number of requests.
+    #[must_use]
+    pub fn most_requests(&self) -> u64 {
         self.most.requests
     }
 
-    pub(crate) fn is_sync_due(&self) -> bool {
+    /// Returns `true` if the amount has reached a bound.
+    #[must_use]
+    pub fn is_sync_due(&self) -> bool {
         self.given.bytes >= self.most.bytes || self.given.requests >= self.most.requests
     }
 
     /// Returns the amount written since the last sync, and resets it. Pages of a failed sync are
     /// counted when they are written again.
-    pub(crate) fn begin_sync(&mut self) -> Amount {
+    #[must_use]
+    pub fn begin_sync(&mut self) -> Amount {
         std::mem::take(&mut self.given)
     }
 
     /// Adapts the bounds to a sync of `given` that took `took`. `stall` is the time limit.
-    pub(crate) fn learn(&mut self, given: Amount, took: Duration, stall: Duration) {
+    pub fn learn(&mut self, given: Amount, took: Duration, stall: Duration) {
         let target = stall / PART;
         if took <= target {
             self.slow = None;
@@ -128,7 +136,7 @@ impl Amount {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

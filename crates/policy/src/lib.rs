@@ -24,6 +24,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`pace`] | how much is written between two syncs |
+//! | [`readahead`] | the pages that a miss reads, and those to submit before they are needed |
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +33,7 @@ pub mod pace;
 mod pages;
 mod places;
 mod policy;
+pub mod readahead;
 mod rings;
 mod rules;
 mod run;

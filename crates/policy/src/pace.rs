@@ -2,9 +2,9 @@
 //!
 //! A sync makes everything durable that was written since the last one, so its duration grows with
 //! that amount. A call that exceeds a time limit counts as stalled, since it cannot be
-//! distinguished from one that never returns. Therefore a file with background
-//! writeback is also synced as soon as a sync of the amount written so far would take [a
-//! part](PART) of the time limit, according to earlier syncs.
+//! distinguished from one that never returns. Therefore a file with background writeback is also
+//! synced as soon as a sync of the amount written so far would take a quarter of the time limit,
+//! according to earlier syncs.
 //!
 //! The duration may depend on the number of bytes or of requests (a disk seeks), so both are
 //! bounded. A bound starts low, and is doubled while syncs of nearly the bounded amount are fast. A
@@ -28,7 +28,7 @@ const FIRST: Amount = Amount {
     requests: 64,
 };
 
-/// What was given to a backend.
+/// Number of bytes and of requests that were given to a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
     bytes: u64,

@@ -4,9 +4,8 @@
 //! ([`page_set`]), the known state of its backend ([`storage`]), errors ([`errors`]), group commit
 //! ([`commits`]), the oldest log sequence number ([`oldest`]), counts of its [`handles`], owners of
 //! page locks ([`groups`]), the thread in its callback ([`hook`]), attempts at its writeback
-//! ([`service`], [`attendance`]), the amount between syncs ([`pagewell_policy::pace`]), memory for encoded pages
-//! ([`reserve`]). For all files: the limit of frames that are not clean ([`pressure`]), and the
-//! requests to the flushers ([`calls`]).
+//! ([`service`], [`attendance`]), memory for encoded pages ([`reserve`]). For all files: the limit
+//! of frames that are not clean ([`pressure`]), and the requests to the flushers ([`calls`]).
 //!
 //! Depends on `base` only. The module writes nothing to the backend and claims no slot.
 //!

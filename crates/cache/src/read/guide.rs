@@ -1,10 +1,11 @@
 //! Readahead and accessed bits of a handle's reads.
 
+use pagewell_policy::readahead::{Ahead, Way};
 use pagewell_sync::Arc;
 
 use crate::base::page::PageNr;
 use crate::mapping::record::Mapping;
-use crate::read::ahead::{Ahead, Sequence, Way};
+use crate::read::ahead::Sequence;
 use crate::read::prefetch::Prefetcher;
 use crate::read::reader::Guide;
 

@@ -25,7 +25,7 @@ pub(super) enum Next {
     /// No sync. None is started early either: the device might then write a page twice.
     Nothing,
     /// A sync by a later call, and syncs in between, so that no more is written than one sync can
-    /// make durable in a limited time ([`crate::dirty::pace`]).
+    /// make durable in a limited time ([`pagewell_policy::pace`]).
     SyncLater,
     /// A sync by this call, and syncs in between, as for `SyncLater`. While more pages are written,
     /// the backend already starts to sync earlier ones, a [`MIN_BYTES`] at a time (the last ones

@@ -29,7 +29,7 @@
 //! # Protocol of making pages durable
 //!
 //! 1. Acquire the writeback lock for the whole protocol, and write all dirty pages; if there are
-//!    many, with steps 3 and 4 in between, so that no sync takes long ([`crate::dirty::pace`]).
+//!    many, with steps 3 and 4 in between, so that no sync takes long ([`pagewell_policy::pace`]).
 //! 2. Set the backend's size to that of the file, if it differs ([`size`]).
 //! 3. Sync the backend.
 //! 4. If the sync succeeds, *unsynced* pages become clean, and may be evicted. If it fails, all of

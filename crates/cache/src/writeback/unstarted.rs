@@ -33,7 +33,7 @@ impl Unstarted {
     }
 
     /// Returns the range and begins a new one, if at least `min_bytes` or `max_parts` were added.
-    /// On a slow backend, `max_parts` limits the duration of the call ([`crate::dirty::pace`]).
+    /// On a slow backend, `max_parts` limits the duration of the call ([`pagewell_policy::pace`]).
     pub(super) fn take_if_many(&mut self, min_bytes: u64, max_parts: u64) -> Option<Range<u64>> {
         if self.nr_bytes < min_bytes && self.nr_parts < max_parts {
             return None;

@@ -42,7 +42,8 @@ use crate::write::bytes::Writer;
 use crate::writeback::flush::Flusher;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame};
-use pagewell_io::{Fault, FaultBackend, MemoryBackend};
+use pagewell_io::MemoryBackend;
+use pagewell_io_testing::{Fault, FaultBackend};
 
 /// Byte that initially fills the pages of the file, and a byte that none of them has.
 const OURS: u8 = 0xA1;

@@ -9,10 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use pagewell_io::{
-    Backend, Direct, Fault, FaultBackend, FileBackend, FileId, FileOptions, MemoryBackend,
-    VolatileDevice,
-};
+use pagewell_io::{Backend, Direct, FileBackend, FileId, FileOptions, MemoryBackend};
+use pagewell_io_testing::{Fault, FaultBackend, VolatileDevice};
 use pagewell_sync::bytes::RacyBytes;
 
 use support::{Buffers, Rng, assert_reads, content, read_all, write};

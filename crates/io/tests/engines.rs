@@ -13,10 +13,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use pagewell_io::engine::{Deferred, Engine, GivenUp, Job, Kind, RawFile, Request};
-use pagewell_io::{
-    Backend, Direct, Fault, FaultBackend, FileBackend, FileId, FileOptions, MemoryBackend,
-    Operation,
-};
+use pagewell_io::{Backend, Direct, FileBackend, FileId, FileOptions, MemoryBackend};
+use pagewell_io_testing::{Fault, FaultBackend, Operation};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded, not_yet, until};
 

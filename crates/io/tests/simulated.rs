@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use pagewell_io::engine::sim::{Event, Faults, History, SimEngine, What};
 use pagewell_io::engine::{Engine, Job, Request};
-use pagewell_io::{Backend, MemoryBackend, VolatileDevice};
+use pagewell_io::{Backend, MemoryBackend};
+use pagewell_io_testing::VolatileDevice;
 use pagewell_testkit::{Rng, Seed};
 
 use support::{Memory, content, read_all};

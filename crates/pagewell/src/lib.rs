@@ -182,9 +182,11 @@ pub mod space {
 /// Backends: files, memory, and test backends that simulate I/O errors and power failures.
 pub mod io {
     pub use pagewell_io::{
-        Backend, Buffered, Direct, Fault, FaultBackend, FileBackend, FileId, FileLock, FileOptions,
-        Forked, MemoryBackend, Operation, SectorWrites, Transfers, UnlockedFile, VolatileDevice,
-        VolatileFile, engine, identity,
+        Backend, Buffered, Direct, FileBackend, FileId, FileLock, FileOptions, Forked,
+        MemoryBackend, Transfers, UnlockedFile, engine, identity,
+    };
+    pub use pagewell_io_testing::{
+        Fault, FaultBackend, Operation, SectorWrites, VolatileDevice, VolatileFile,
     };
     pub use pagewell_sync::bytes::{RacyBytes, RacySource};
 }

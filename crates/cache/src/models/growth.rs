@@ -6,7 +6,8 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 
-use pagewell_io::{Fault, FaultBackend, MemoryBackend, Operation};
+use pagewell_io::MemoryBackend;
+use pagewell_io_testing::{Fault, FaultBackend, Operation};
 
 use super::{
     OURS, assert_at_rest, assert_clean_and_at_rest, cold, explore, only_byte, pool, read, stored,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
-use pagewell_io::{Fault, FaultBackend, MemoryBackend};
+use pagewell_io::MemoryBackend;
+use pagewell_io_testing::{Fault, FaultBackend};
 
 use super::{
     FOREIGN, OURS, SharedBackend, assert_at_rest, assert_ours, explore, leaf_frame, mapping, open,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
-use pagewell_io::{Fault, FaultBackend, MemoryBackend};
+use pagewell_io::MemoryBackend;
+use pagewell_io_testing::{Fault, FaultBackend};
 
 use super::{OURS, SharedBackend, assert_at_rest, assert_ours, explore, open, pool, read, warm};
 use crate::base::error::Op;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FrameNr};
-use pagewell_io::{Fault, FaultBackend, MemoryBackend, Operation};
+use pagewell_io::MemoryBackend;
+use pagewell_io_testing::{Fault, FaultBackend, Operation};
 
 use super::{
     OURS, assert_clean_and_at_rest, explore, is_dirty, only_byte, pool, read, stored, sync, warm,

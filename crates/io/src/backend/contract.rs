@@ -157,18 +157,21 @@ pub(crate) fn read_only() -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, "read-only backend")
 }
 
-pub(crate) fn too_large() -> io::Error {
+/// Error of a transfer that would end past the maximum file offset.
+pub fn too_large() -> io::Error {
     io::Error::new(
         io::ErrorKind::FileTooLarge,
         "position exceeds the maximum file offset",
     )
 }
 
-pub(crate) fn total_len<'a>(bufs: &[impl Into<RacySource<'a>> + Copy]) -> usize {
+/// Returns the number of bytes of all buffers.
+pub fn total_len<'a>(bufs: &[impl Into<RacySource<'a>> + Copy]) -> usize {
     bufs.iter().map(|buf| (*buf).into().len()).sum()
 }
 
-pub(crate) fn gather(bufs: &[RacySource<'_>]) -> Vec<u8> {
+/// Copies the bytes of the buffers, in order.
+pub fn gather(bufs: &[RacySource<'_>]) -> Vec<u8> {
     let mut bytes = vec![0; total_len(bufs)];
     let mut rest = &mut bytes[..];
     for buf in bufs {
@@ -180,7 +183,7 @@ pub(crate) fn gather(bufs: &[RacySource<'_>]) -> Vec<u8> {
 }
 
 /// Copies `bytes` to the buffers, in order. The buffers may be longer.
-pub(crate) fn scatter(bytes: &[u8], bufs: &[RacyBytes<'_>]) {
+pub fn scatter(bytes: &[u8], bufs: &[RacyBytes<'_>]) {
     let mut rest = bytes;
     for buf in bufs {
         let (now, later) = rest.split_at(buf.len().min(rest.len()));

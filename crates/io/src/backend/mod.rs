@@ -14,8 +14,8 @@ mod spans;
 #[cfg(not(loom))]
 mod transfers;
 
-pub use self::contract::{Backend, FileId};
-pub(crate) use self::contract::{gather, read_only, scatter, too_large, total_len};
+pub(crate) use self::contract::read_only;
+pub use self::contract::{Backend, FileId, gather, scatter, too_large, total_len};
 #[cfg(not(loom))]
 pub(crate) use self::deferred::Sealed;
 #[cfg(not(loom))]

@@ -1,7 +1,7 @@
 //! I/O engines: concurrent requests to backends.
 //!
 //! All engines keep the contract of [`Engine`], as `README.md` beside this file explains. The
-//! module calls `backend`, `file`, and the random numbers of `doubles`. Tested by
+//! module calls `backend` and `file`. Tested by
 //! `tests/engines.rs`, `tests/refused.rs`, `tests/forked.rs`, `tests/simulated.rs`.
 
 mod choice;

@@ -5,6 +5,9 @@
 //! flight by the backend's calls, on the calling thread. While all requests are delayed, steps are
 //! skipped. If one thread submits the requests and makes the steps, the same seed, faults, requests
 //! and backend results yield the same [`History`].
+//!
+//! The simulator is not in `pagewell-io-testing`, since it implements sealed traits and completes
+//! jobs in parts, which no other crate may.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -12,11 +15,11 @@ use std::sync::{Arc, PoisonError};
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 use pagewell_sync::{Condvar, Mutex, MutexGuard};
+use pagewell_testkit::Rng;
 
 use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::Job;
 use crate::backend::{Group, Kind, Sealed, total_len};
-use crate::doubles::Rng;
 
 /// Sector size in bytes. A loss of power tears writes at sector boundaries.
 const SECTOR: usize = 512;
@@ -122,15 +125,24 @@ enum Plan {
     Misdirect(u64),
 }
 
+/// Returns a number below `end`. The bias is negligible only if `end` is small.
+fn below(rng: &mut Rng, end: usize) -> usize {
+    (rng.next_u64() % end as u64) as usize
+}
+
+fn chance(rng: &mut Rng, quarters: usize) -> bool {
+    below(rng, 4) < quarters
+}
+
 impl State {
     fn happens(&mut self, thousandth: u32) -> bool {
-        (self.rng.below(1000) as u32) < thousandth
+        (below(&mut self.rng, 1000) as u32) < thousandth
     }
 
     /// Returns a random length: in one of four cases any length, otherwise whole sectors.
     fn part(&mut self, len: usize) -> usize {
-        let nr = self.rng.below(len.max(1));
-        match self.rng.chance(1) {
+        let nr = below(&mut self.rng, len.max(1));
+        match chance(&mut self.rng, 1) {
             true => nr,
             false => nr - nr % SECTOR,
         }
@@ -161,7 +173,7 @@ impl State {
                 .filter(|&nr| self.flights[nr].due <= next)
                 .collect();
         }
-        let nr = due[self.rng.below(due.len())];
+        let nr = due[below(&mut self.rng, due.len())];
         Some(self.flights.swap_remove(nr))
     }
 
@@ -176,19 +188,19 @@ impl State {
             return None;
         }
         if self.happens(faults.delayed) {
-            let nr = 1 + self.rng.below(40) as u64;
+            let nr = 1 + below(&mut self.rng, 40) as u64;
             flight.due = self.nr_steps + nr;
             self.note(flight.number, What::Delayed(nr));
             return None;
         }
         if self.happens(faults.failed) {
-            let is_full = kind == Kind::Write && self.rng.chance(2);
+            let is_full = kind == Kind::Write && chance(&mut self.rng, 2);
             let errno = if is_full { libc::ENOSPC } else { libc::EIO };
             let after = if is_transfer { self.part(len) } else { 0 };
             return Some(Plan::Fail { after, errno });
         }
         if is_transfer && self.happens(faults.misdirected) {
-            return Some(Plan::Misdirect(self.rng.next()));
+            return Some(Plan::Misdirect(self.rng.next_u64()));
         }
         if is_transfer && self.happens(faults.short) {
             return Some(Plan::Part(self.part(len)));
@@ -236,12 +248,12 @@ fn tear(job: &Job, rng: &mut Rng) -> usize {
     let request = job.request();
     let (sources, start) = (request.sources(), request.pos());
     let end = start.saturating_add(request.nr_left() as u64);
-    let quarters = rng.below(5);
+    let quarters = below(rng, 5);
     let (mut pos, mut nr_written) = (start, 0);
     while pos < end {
         let next = (pos + 1).next_multiple_of(SECTOR as u64).min(end);
         let part = ((pos - start) as usize, (next - pos) as usize);
-        if rng.chance(quarters) {
+        if chance(rng, quarters) {
             let bytes = part_of(&sources, part, RacySource::slice);
             nr_written += usize::from(job.file().write_at(&bytes, pos).is_ok());
         }
@@ -344,7 +356,7 @@ impl SimEngine {
         let mut flights = std::mem::take(&mut state.flights);
         flights.sort_by_key(|flight| flight.number);
         let mut rng = state.rng.clone();
-        let _ = state.rng.next();
+        let _ = state.rng.next_u64();
         drop(state);
         for Flight { number, job, .. } in flights {
             let is_write = job.request().kind() == Kind::Write;

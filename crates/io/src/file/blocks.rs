@@ -16,7 +16,7 @@ use crate::backend::{Span, too_large, total_len};
 const CHUNK: usize = 256 << 10;
 
 /// Transfer of whole blocks, of a real or a simulated file.
-pub(crate) trait Blocks {
+pub trait Blocks {
     /// Reads whole blocks from `pos` on until the buffers are full or the file ends. May stop
     /// earlier at a number of bytes that is not a multiple of `unit`.
     fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, unit: usize) -> io::Result<usize>;
@@ -35,7 +35,7 @@ pub(crate) trait Blocks {
 }
 
 /// Returns `true` if the spans can be transferred without a copy, in multiples of `unit` bytes.
-pub(crate) fn are_aligned(spans: impl IntoIterator<Item = Span>, pos: u64, unit: usize) -> bool {
+pub(super) fn are_aligned(spans: impl IntoIterator<Item = Span>, pos: u64, unit: usize) -> bool {
     let mut end = pos;
     let mut bits = pos as usize;
     for span in spans {
@@ -73,7 +73,7 @@ impl Aligned {
     }
 }
 
-pub(crate) fn read(
+pub(super) fn read(
     file: &impl Blocks,
     bufs: &[RacyBytes<'_>],
     pos: u64,
@@ -111,7 +111,7 @@ pub(crate) fn read(
 }
 
 /// Writes of whole aligned blocks run concurrently; any other write is exclusive in its backend.
-pub(crate) fn write(
+pub(super) fn write(
     file: &impl Blocks,
     gate: &Gate,
     bufs: &[RacySource<'_>],

@@ -10,7 +10,7 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
 /// A reader-writer lock. One thread may acquire a shared hold, and another thread may release it.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(super) struct Gate {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -31,11 +31,11 @@ impl State {
 
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Alone<'g>(&'g Gate);
+pub(super) struct Alone<'g>(&'g Gate);
 
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Shared<'g>(&'g Gate);
+pub(super) struct Shared<'g>(&'g Gate);
 
 impl Gate {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -61,7 +61,7 @@ impl Gate {
     }
 
     /// Acquires a shared hold. Blocks while a thread has or waits for the exclusive hold.
-    pub(crate) fn share(&self) -> Shared<'_> {
+    pub(super) fn share(&self) -> Shared<'_> {
         self.changed
             .wait_while(self.lock(), |state| !state.may_share())
             .unwrap_or_else(PoisonError::into_inner)
@@ -69,7 +69,7 @@ impl Gate {
         Shared(self)
     }
 
-    pub(crate) fn alone(&self) -> Alone<'_> {
+    pub(super) fn alone(&self) -> Alone<'_> {
         let mut state = self.lock();
         state.nr_waiting += 1;
         let mut state = self

@@ -41,6 +41,7 @@ mod lock;
 mod open;
 mod options;
 mod place;
+mod simulated;
 mod size_limit;
 mod step;
 mod sync;
@@ -49,12 +50,12 @@ mod transfer;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::blocks::{Blocks, are_aligned, read as read_blocks, write as write_blocks};
+pub use self::blocks::Blocks;
 pub use self::direct::Direct;
 pub use self::file_backend::{FileBackend, UnlockedFile};
 pub use self::forked::Forked;
 pub(crate) use self::forked::check_process;
-pub(crate) use self::gate::Gate;
 pub use self::lock::LockWait;
 pub use self::options::{FileLock, FileOptions};
+pub use self::simulated::DirectTransfers;
 pub(crate) use self::transfer::MOST_BYTES;

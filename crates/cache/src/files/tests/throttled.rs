@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use pagewell_frame::{FRAME_BYTES, FramePool, PoolConfig};
-use pagewell_io::{Fault, FaultBackend, MemoryBackend, Operation};
+use pagewell_io::MemoryBackend;
+use pagewell_io_testing::{Fault, FaultBackend, Operation};
 use pagewell_testkit::wait::bounded;
 
 use crate::base::error::ErrorKind;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+use pagewell_io::MemoryBackend;
 use pagewell_io::engine::{Choice, Settings};
-use pagewell_io::{Fault, FaultBackend, MemoryBackend};
+use pagewell_io_testing::{Fault, FaultBackend};
 use pagewell_testkit::content;
 use pagewell_testkit::wait::{Gate, OpenAtEnd, block_on, bounded, until};
 

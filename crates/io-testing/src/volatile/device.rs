@@ -2,16 +2,18 @@
 
 use std::io;
 
+use pagewell_io::FileId;
+
 use super::content::SectorWrites;
 use super::file::VolatileFile;
 use super::state::{Shared, State};
-use crate::backend::FileId;
 
 /// A simulated storage device with named files. Unsynced data may not survive a
 /// [`crash`](Self::crash). A clone refers to the same device. Seed and calls determine all choices.
 ///
 /// ```
-/// use pagewell_io::{Backend, VolatileDevice};
+/// use pagewell_io::Backend;
+/// use pagewell_io_testing::VolatileDevice;
 ///
 /// # fn main() -> std::io::Result<()> {
 /// let device = VolatileDevice::new(1);
@@ -51,7 +53,6 @@ impl VolatileDevice {
     /// bytes. Panics unless `alignment` is a power of two from 512 to 4096. A partial tail block is
     /// written whole, and then the size is set. A crash in between may leave the file too long,
     /// with zeros at its end.
-    #[cfg(not(loom))]
     #[must_use]
     pub fn with_direct_transfers(self, alignment: usize) -> Self {
         assert!(
@@ -64,7 +65,6 @@ impl VolatileDevice {
 
     /// Simulates a fault: a direct write of a partial tail block leaves the file padded to a whole
     /// block. Tests that check sizes must fail on such a device.
-    #[cfg(not(loom))]
     #[must_use]
     pub fn with_padding_kept(self) -> Self {
         self.state.lock().keeps_padding = true;

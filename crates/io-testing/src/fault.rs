@@ -5,11 +5,11 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagewell_sync::bytes::{RacyBytes, RacySource};
-
 #[cfg(not(loom))]
-use crate::backend::Transfers;
-use crate::backend::{Backend, FileId, total_len};
+use pagewell_io::Transfers;
+use pagewell_io::testing::total_len;
+use pagewell_io::{Backend, FileId};
+use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 /// Call of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

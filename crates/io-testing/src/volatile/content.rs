@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::image::{Image, Sector, parts};
-use crate::doubles::rng::Rng;
+use super::rng::Rng;
 
 /// Atomicity of an unsynced write to one sector (512 bytes) in a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

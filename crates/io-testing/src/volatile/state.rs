@@ -5,10 +5,11 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pagewell_io::FileId;
+
 use super::content::{Content, SectorWrites};
 use super::directory::{Directory, Inode};
-use crate::backend::FileId;
-use crate::doubles::rng::Rng;
+use super::rng::Rng;
 
 /// Device number of the first simulated device. No real device has it. Later numbers descend.
 const FIRST_DEVICE: u64 = u64::MAX - 1;

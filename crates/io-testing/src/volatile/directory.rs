@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use crate::doubles::rng::Rng;
+use super::rng::Rng;
 
 pub(super) type Inode = u64;
 

@@ -6,10 +6,12 @@ use std::io;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use pagewell_io::{Backend, Fault, FaultBackend, MemoryBackend, Operation, VolatileDevice};
+use pagewell_io::{Backend, MemoryBackend};
+use pagewell_io_testing::{Fault, FaultBackend, Operation, VolatileDevice};
 
 use support::{Buffers, UNTOUCHED, assert_reads, content, read_all, write};
 
+#[path = "../../io/tests/support/mod.rs"]
 mod support;
 
 #[test]

@@ -20,10 +20,10 @@
 
 mod content;
 mod device;
-mod direct;
 mod directory;
 mod file;
 mod image;
+mod rng;
 mod state;
 
 pub use self::content::SectorWrites;

@@ -4,15 +4,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use pagewell_io::testing::{Blocks, DirectTransfers, gather, scatter, too_large, total_len};
+use pagewell_io::{Backend, FileId, Transfers};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
-use super::direct::Direct;
 use super::state::{Shared, SyncNames};
-use crate::backend::{Backend, FileId, gather, scatter, too_large, total_len};
-#[cfg(not(loom))]
-use crate::backend::{Span, Transfers};
-#[cfg(not(loom))]
-use crate::file::Blocks;
 
 /// Maximum file offset, as on Linux.
 const MOST_BYTES: u64 = i64::MAX as u64;
@@ -24,7 +20,7 @@ pub struct VolatileFile {
     id: FileId,
     /// Whether the next sync includes the directory. Locked in a sync, before the device's lock.
     names: Mutex<SyncNames>,
-    direct: Option<Direct>,
+    direct: Option<DirectTransfers>,
     is_changed: AtomicBool,
 }
 
@@ -34,7 +30,7 @@ impl VolatileFile {
             device,
             id,
             names: Mutex::new(SyncNames::Too),
-            direct: alignment.map(Direct::new),
+            direct: alignment.map(DirectTransfers::new),
             is_changed: AtomicBool::new(false),
         }
     }
@@ -92,18 +88,17 @@ impl VolatileFile {
     }
 }
 
-#[cfg(not(loom))]
 impl Blocks for VolatileFile {
     fn read(&self, bufs: &[RacyBytes<'_>], pos: u64, _: usize) -> io::Result<usize> {
         if let Some(direct) = &self.direct {
-            direct.check(bufs.iter().map(|buf| Span::from(*buf)), pos)?;
+            direct.check(bufs, pos)?;
         }
         self.read_now(bufs, pos)
     }
 
     fn write(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {
         if let Some(direct) = &self.direct {
-            direct.check(bufs.iter().map(|buf| Span::from(*buf)), pos)?;
+            direct.check(bufs, pos)?;
         }
         self.write_now(bufs, pos)
     }
@@ -172,7 +167,7 @@ impl Backend for VolatileFile {
     }
 
     fn alignment(&self) -> usize {
-        self.direct.as_ref().map_or(1, Direct::unit)
+        self.direct.as_ref().map_or(1, DirectTransfers::unit)
     }
 
     fn is_as_found(&self) -> bool {
@@ -181,8 +176,7 @@ impl Backend for VolatileFile {
         !self.is_changed.load(Ordering::Relaxed) && self.size_now().is_ok_and(|size| size != 0)
     }
 
-    #[cfg(not(loom))]
     fn file_transfers(&self) -> Option<Transfers> {
-        self.direct.as_ref().map(Direct::transfers)
+        self.direct.as_ref().map(DirectTransfers::transfers)
     }
 }

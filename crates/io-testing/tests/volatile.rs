@@ -5,10 +5,12 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use pagewell_io::{Backend, SectorWrites, VolatileDevice, VolatileFile};
+use pagewell_io::Backend;
+use pagewell_io_testing::{SectorWrites, VolatileDevice, VolatileFile};
 
 use support::{Rng, content, read_all, write};
 
+#[path = "../../io/tests/support/mod.rs"]
 mod support;
 
 const SECTOR: usize = 512;

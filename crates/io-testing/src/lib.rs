@@ -1,0 +1,14 @@
+//! Test doubles of backends, which fail as storage does.
+//!
+//! [`FaultBackend`] injects faults; [`VolatileDevice`] loses power. Except for injected faults,
+//! they keep the contract of [`Backend`](pagewell_io::Backend).
+
+#![forbid(unsafe_code)]
+
+mod fault;
+#[cfg(not(loom))]
+mod volatile;
+
+pub use self::fault::{Fault, FaultBackend, Operation};
+#[cfg(not(loom))]
+pub use self::volatile::{SectorWrites, VolatileDevice, VolatileFile};

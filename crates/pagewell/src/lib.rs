@@ -179,12 +179,14 @@ pub mod space {
     };
 }
 
-/// Backends: files, memory, and test backends that simulate I/O errors and power failures.
+/// Backends: files, memory, and with the feature `testing` test backends that simulate I/O errors
+/// and power failures.
 pub mod io {
     pub use pagewell_io::{
         Backend, Buffered, Direct, FileBackend, FileId, FileLock, FileOptions, Forked,
         MemoryBackend, Transfers, UnlockedFile, engine, identity,
     };
+    #[cfg(feature = "testing")]
     pub use pagewell_io_testing::{
         Fault, FaultBackend, Operation, SectorWrites, VolatileDevice, VolatileFile,
     };

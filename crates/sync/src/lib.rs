@@ -14,7 +14,10 @@ pub mod asymmetric;
 pub mod atomic;
 pub mod bytes;
 pub mod cell;
+pub mod lasting;
 pub mod ledger;
+#[cfg(loom)]
+mod modelled;
 pub mod parking;
 pub mod per_thread;
 pub mod prefetch;
@@ -25,11 +28,19 @@ pub mod shard;
 mod signals;
 pub mod system;
 pub mod thread;
-#[cfg(not(loom))]
 pub mod time;
 
 #[cfg(loom)]
-pub use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use loom::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+#[cfg(loom)]
+pub use modelled::{Condvar, WaitTimeoutResult};
+
+/// Mutex of records on which no protocol depends: models do not explore who locks it first. Its
+/// holder uses no lock and no atomic.
+#[cfg(not(loom))]
+pub use self::{Mutex as RecordMutex, MutexGuard as RecordGuard, lock as lock_record};
+#[cfg(loom)]
+pub use modelled::{RecordGuard, RecordMutex, lock_record};
 #[cfg(all(feature = "simulated", not(loom)))]
 pub use pagewell_sync_testing::{
     Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult,
@@ -57,7 +68,6 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Locks `mutex` like [`lock`]. Returns `None` if it is locked.
-#[cfg(not(loom))]
 #[cfg_attr(feature = "simulated", track_caller)]
 pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     use std::sync::TryLockError;

@@ -1,5 +1,7 @@
 //! Backoff for short waits, sleeping, and starting a cache's threads.
 
+#[cfg(loom)]
+pub use crate::modelled::{sleep, spawn_named};
 pub use crate::signals::spawn;
 #[cfg(all(feature = "simulated", not(loom)))]
 pub use pagewell_sync_testing::sleep;

@@ -3,7 +3,6 @@
 use std::fmt;
 #[cfg(not(loom))]
 use std::marker::PhantomData;
-#[cfg(not(loom))]
 use std::ptr::NonNull;
 
 use crate::atomic::AtomicU64;
@@ -81,7 +80,6 @@ impl<'a> RacySource<'a> {
     }
 
     /// Pointer to the first byte, for system calls that read the bytes.
-    #[cfg(not(loom))]
     #[must_use]
     #[inline]
     pub fn as_ptr(self) -> *const u8 {
@@ -171,6 +169,15 @@ impl<'a> RacyBytes<'a> {
 
 #[cfg(loom)]
 impl<'a> RacyBytes<'a> {
+    /// Refers to bytes in memory, of which a model has none.
+    ///
+    /// # Safety
+    ///
+    /// None: this function panics.
+    pub unsafe fn new(_: NonNull<u8>, _: usize) -> Self {
+        unreachable!("a model has no bytes in memory")
+    }
+
     /// The bytes of `words`.
     #[must_use]
     pub fn from_words(words: &'a [AtomicU64]) -> Self {
@@ -179,6 +186,11 @@ impl<'a> RacyBytes<'a> {
             start: 0,
             len: words.len() * WORD,
         }
+    }
+
+    /// Pointer to the first byte. No bytes are there: each word of a model is an object of loom.
+    pub fn as_ptr(self) -> *mut u8 {
+        unreachable!("a model has no bytes in memory")
     }
 
     /// Checks the range, unlike the version for other builds.

@@ -5,10 +5,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-#[cfg(not(loom))]
-use pagewell_io::Transfers;
 use pagewell_io::testing::total_len;
-use pagewell_io::{Backend, FileId};
+use pagewell_io::{Backend, FileId, Transfers};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 /// Call of a backend.
@@ -272,7 +270,6 @@ impl<B: Backend> Backend for FaultBackend<B> {
         self.inner.is_as_found()
     }
 
-    #[cfg(not(loom))]
     fn file_transfers(&self) -> Option<Transfers> {
         self.inner.file_transfers()
     }

@@ -6,9 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod fault;
-#[cfg(not(loom))]
 mod volatile;
 
 pub use self::fault::{Fault, FaultBackend, Operation};
-#[cfg(not(loom))]
 pub use self::volatile::{SectorWrites, VolatileDevice, VolatileFile};

@@ -1,7 +1,5 @@
 //! Faults: each as its script says, and counted.
 
-#![cfg(not(loom))]
-
 use std::io;
 use std::sync::{Arc, Barrier};
 use std::thread;

@@ -1,7 +1,5 @@
 //! The simulated device: what survives a crash, and what a failed sync does.
 
-#![cfg(not(loom))]
-
 use std::collections::BTreeSet;
 use std::io;
 

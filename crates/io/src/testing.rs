@@ -1,5 +1,4 @@
 //! Internals that the crate `pagewell-io-testing` builds on.
 
 pub use crate::backend::{gather, scatter, too_large, total_len};
-#[cfg(not(loom))]
 pub use crate::file::{Blocks, DirectTransfers};

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
-#[cfg(not(loom))]
 use super::deferred::{Deferred, RawFile};
-#[cfg(not(loom))]
 use super::transfers::Transfers;
 
 /// Identity of a file. In a cache, open backends with equal ids share their cached pages.
@@ -133,21 +131,18 @@ pub trait Backend: Debug + Send + Sync + 'static {
     }
 
     /// Returns how the bytes of a real or simulated file are transferred, if known.
-    #[cfg(not(loom))]
     fn file_transfers(&self) -> Option<Transfers> {
         None
     }
 
     /// Returns the backend as a [`Deferred`] if its requests complete later. Engines submit
     /// requests to a `Deferred` and make none of the calls that block.
-    #[cfg(not(loom))]
     fn deferred(&self) -> Option<&dyn Deferred> {
         None
     }
 
     /// Returns the file whose bytes engines may transfer by its descriptor. A backend that counts,
     /// checks or translates bytes must return `None`.
-    #[cfg(not(loom))]
     fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
         None
     }
@@ -241,17 +236,14 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
         (**self).is_as_found()
     }
 
-    #[cfg(not(loom))]
     fn file_transfers(&self) -> Option<Transfers> {
         (**self).file_transfers()
     }
 
-    #[cfg(not(loom))]
     fn deferred(&self) -> Option<&dyn Deferred> {
         (**self).deferred()
     }
 
-    #[cfg(not(loom))]
     fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
         Self::clone(&self).raw_file()
     }

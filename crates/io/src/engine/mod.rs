@@ -13,7 +13,7 @@ mod settings;
 #[cfg(feature = "sim")]
 pub mod sim;
 mod sync;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(loom)))]
 mod uring;
 mod waker_threads;
 mod worker;
@@ -23,7 +23,7 @@ pub use self::interface::{Engine, Lane, Limits};
 pub use self::job::{Job, Target};
 pub use self::settings::{Refusal, UringSettings};
 pub use self::sync::SyncEngine;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(loom)))]
 pub use self::uring::UringEngine;
 pub use self::waker_threads::WakerThreads;
 pub use self::worker::{WorkerEngine, WorkerSettings};

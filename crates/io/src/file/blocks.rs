@@ -1,9 +1,6 @@
 //! Direct transfers: aligned whole blocks without a copy, all other ranges through aligned memory.
 
-#![allow(unsafe_code)] // Aligned memory, as racy bytes.
-
 use std::io;
-use std::ptr::NonNull;
 
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::{RacyBytes, RacySource};
@@ -66,10 +63,7 @@ impl Aligned {
     }
 
     fn bytes(&self) -> RacyBytes<'_> {
-        let all = NonNull::from(&*self.words).cast::<u8>();
-        // SAFETY: (a) the words are valid atomics. (b) Only this transfer and the system use them.
-        let all = unsafe { RacyBytes::new(all, self.words.len() * 8) };
-        all.slice(self.start, self.len)
+        RacyBytes::from_words(&self.words).slice(self.start, self.len)
     }
 }
 
@@ -239,7 +233,7 @@ impl Cursor<'_, RacyBytes<'_>> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::sync::Mutex;
 

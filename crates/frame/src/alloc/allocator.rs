@@ -232,7 +232,7 @@ impl Allocator {
         if self.lists.nr_nodes() == 1 {
             return 0;
         }
-        #[cfg(all(test, not(loom)))]
+        #[cfg(test)]
         if let Some(node) = testing::HOME.get() {
             return node;
         }
@@ -246,7 +246,7 @@ impl Allocator {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 pub(crate) mod testing {
     use std::cell::Cell;
 

@@ -9,7 +9,7 @@ mod error;
 mod request;
 
 pub(crate) use self::allocator::Allocator;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 pub(crate) use self::allocator::testing;
 pub use self::error::AllocError;
 pub use self::request::{AllocRequest, Place};

@@ -2,15 +2,10 @@
 
 #![allow(clippy::needless_borrow)] // `Lasting` is an `Arc` in a model.
 
-use pagewell_sync::{Mutex, MutexGuard, lock};
+use pagewell_sync::lasting::{Lasting, lasting, lasting_slice};
+use pagewell_sync::{Mutex, MutexGuard, lock, scaled, try_lock};
 
 use super::slot::Block;
-
-/// Reference to memory that is never freed, except at the end of a model's execution.
-#[cfg(not(loom))]
-type Lasting<T> = &'static T;
-#[cfg(loom)]
-type Lasting<T> = std::sync::Arc<T>;
 
 /// Hazard table of a pool: its slots and its gate. It is never freed; a later pool may reuse it.
 #[derive(Clone, Debug)]
@@ -72,30 +67,17 @@ impl Board {
     }
 }
 
-#[cfg(loom)]
-impl Board {
-    pub(super) fn take(nr_threads: usize) -> Self {
-        Self {
-            blocks: (0..nr_threads).map(|_| Block::new()).collect(),
-            gate: std::sync::Arc::new(Mutex::new(0)),
-            term: 0,
-        }
-    }
-
-    pub(super) fn give_back(&self) {}
-}
-
 /// Unused hazard tables. The lock is `std`'s, because the list outlives a simulation.
-#[cfg(not(loom))]
 static FREE: std::sync::Mutex<Vec<Board>> = std::sync::Mutex::new(Vec::new());
 
+/// A model frees its tables, since the objects of loom end with an execution.
+const ARE_REUSED: bool = scaled(true, false);
+
 /// Maximum number of attempts, after which a hazard table is leaked or a new one is created.
-#[cfg(not(loom))]
 const TRIES: u32 = 1000;
 
 /// Tries to acquire a lock that is held only briefly, except in a child of `fork`, where it is
 /// never released if a thread of the parent held it.
-#[cfg(not(loom))]
 fn try_for_a_while<L>(mut try_lock: impl FnMut() -> Option<L>) -> Option<L> {
     (0..TRIES).find_map(|_| {
         let locked = try_lock();
@@ -106,7 +88,6 @@ fn try_for_a_while<L>(mut try_lock: impl FnMut() -> Option<L>) -> Option<L> {
     })
 }
 
-#[cfg(not(loom))]
 fn free() -> Option<std::sync::MutexGuard<'static, Vec<Board>>> {
     use std::sync::TryLockError;
     try_for_a_while(|| match FREE.try_lock() {
@@ -116,7 +97,6 @@ fn free() -> Option<std::sync::MutexGuard<'static, Vec<Board>>> {
     })
 }
 
-#[cfg(not(loom))]
 impl Board {
     pub(super) fn take(nr_threads: usize) -> Self {
         let left = free().and_then(|mut free| {
@@ -127,7 +107,8 @@ impl Board {
         // A new table takes the steps of a reused one, so no simulation depends on earlier ones.
         let board = left.unwrap_or_else(|| Self::new(nr_threads));
         // The last pool was released, so the gate is held briefly, or forever in a child of `fork`.
-        let gate = try_for_a_while(|| pagewell_sync::try_lock(board.gate));
+        let gate = Lasting::<Gate>::clone(&board.gate);
+        let gate = try_for_a_while(|| try_lock(&gate));
         match gate.as_deref().copied() {
             Some(term) => Self { term, ..board },
             None => Self::new(nr_threads),
@@ -137,8 +118,8 @@ impl Board {
     fn new(nr_threads: usize) -> Self {
         let blocks: Vec<_> = (0..nr_threads).map(|_| Block::new()).collect();
         Self {
-            blocks: blocks.leak(),
-            gate: Box::leak(Box::new(Mutex::new(0))),
+            blocks: lasting_slice(blocks),
+            gate: lasting(Mutex::new(0)),
             term: 0,
         }
     }
@@ -146,10 +127,10 @@ impl Board {
     /// Makes the table available to a later pool. The caller ensures that the gate is closed, or
     /// that no [`Exit`] of this term exists.
     pub(super) fn give_back(&self) {
-        for block in self.blocks {
+        for block in self.blocks.iter() {
             block.clear();
         }
-        if let Some(mut free) = free() {
+        if ARE_REUSED && let Some(mut free) = free() {
             free.push(self.clone());
         }
     }

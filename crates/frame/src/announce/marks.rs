@@ -72,7 +72,7 @@ impl Announcements {
 
     fn is_usable(&self) -> bool {
         // ORDERING: Relaxed; a hint. A protection that is set after a refusal never ends.
-        (cfg!(loom) || self.slots.fences.is_asymmetric())
+        (scaled(false, true) || self.slots.fences.is_asymmetric())
             && !self.is_refused.load(Ordering::Relaxed)
     }
 
@@ -438,7 +438,7 @@ impl fmt::Debug for Announcements {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -18,7 +18,6 @@ const CONTENDED: u32 = 4;
 pub(super) struct Scores([AtomicU64; NR]);
 
 impl Scores {
-    #[cfg(not(loom))]
     pub(super) fn clear(&self) {
         for place in &self.0 {
             // ORDERING: Relaxed; one thread at a time accesses the scores, as in `note`.
@@ -58,7 +57,7 @@ impl Scores {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

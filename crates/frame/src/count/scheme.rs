@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use pagewell_sync::atomic::{AtomicU32, Ordering};
+use pagewell_sync::atomic::{AtomicU32, store_release};
 
 /// Result of trying to acquire references.
 #[must_use = "acquired references must be put"]
@@ -80,13 +80,7 @@ pub unsafe trait RefScheme: fmt::Debug + Copy + Send + Sync + 'static {
     #[inline]
     fn store(word: &AtomicU32, n: u32) {
         // ORDERING: Release, E2: pairs with the acquire of a `try_get` from this count.
-        #[cfg(not(loom))]
-        word.store(n, Ordering::Release);
-        // loom may order a plain store inside a concurrent read-modify-write, which the memory
-        // model excludes. A swap has the same outcomes without this one.
-        // ORDERING: Release, E2, as above.
-        #[cfg(loom)]
-        word.swap(n, Ordering::Release);
+        store_release(word, n);
     }
 }
 

@@ -94,11 +94,7 @@ impl Stack {
 }
 
 pub(crate) fn front_caches(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
-    let nr = if cfg!(loom) {
-        2
-    } else {
-        (4 * nr_cpus).clamp(16, 512)
-    };
+    let nr = scaled((4 * nr_cpus).clamp(16, 512), 2);
     // I2 assumes that usually at most twice as many threads as processors fill their caches.
     let capacities = capacities(nr_frames / 8 / (2 * nr_cpus.max(1)));
     PerThread::new(nr, Fences::new(), || Front {
@@ -217,7 +213,7 @@ impl Front {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

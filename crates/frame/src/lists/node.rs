@@ -35,7 +35,7 @@ pub(super) fn fallback_order(from: usize, numa: &[Option<u32>]) -> Box<[usize]> 
     order.into()
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -6,7 +6,6 @@
 #![allow(unsafe_code)] // `words`: stores need a safety contract.
 
 use std::fmt;
-#[cfg(not(loom))]
 use std::mem::offset_of;
 use std::ops::Range;
 
@@ -14,7 +13,7 @@ use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::bytes::RacySource;
 use pagewell_sync::parking::WaitTable;
-#[cfg(not(loom))]
+use pagewell_sync::scaled;
 use pagewell_sync::shard::is_apart;
 use pagewell_sync::shard::{Padded, nr_cpus};
 
@@ -39,7 +38,6 @@ pub struct FramePool {
 
 // Threads write `next_number`, so `memory`, which copies load, and `waits`, which waits and
 // wake-ups load, may not share a line with it.
-#[cfg(not(loom))]
 const _: () = {
     type P = FramePool;
     let number = offset_of!(P, next_number);
@@ -203,10 +201,7 @@ impl FramePool {
 
 /// Returns the number of threads that can publish hazards: those with caches, in models one more.
 fn nr_announcers() -> usize {
-    if cfg!(loom) {
-        return 3;
-    }
-    (4 * nr_cpus()).clamp(16, 512)
+    scaled((4 * nr_cpus()).clamp(16, 512), 3)
 }
 
 impl fmt::Debug for FramePool {

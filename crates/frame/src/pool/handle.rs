@@ -323,7 +323,6 @@ impl<'p> FrameRef<'p> {
     /// (A) `len` is at most the size of the block. (B) No thread writes the bytes until this handle
     /// is dropped, because by the caller's protocol referenced blocks of this kind are not written.
     /// The kind is not `Raw`: any holder of a reference may write to a raw block.
-    #[cfg(not(loom))]
     pub unsafe fn slice(&self, len: usize) -> &[u8] {
         let start = self.bytes().as_ptr();
         // SAFETY: by (A) the range is in the block, mapped while the pool lives. By (B) the bytes

@@ -12,7 +12,7 @@ mod owned;
 mod range;
 mod view;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 pub use self::frame_pool::FramePool;

@@ -21,10 +21,7 @@
 //! locks and their order, `docs/ARCHITECTURE.md` describes the path of a read.
 
 #![deny(unsafe_code)]
-// Models call the protocols directly, not the public functions.
-#![cfg_attr(loom, allow(dead_code))]
 
-#[cfg(not(loom))]
 mod api;
 mod base;
 mod dirty;
@@ -41,19 +38,12 @@ mod supply;
 mod write;
 mod writeback;
 
-#[cfg(not(loom))]
 pub use api::builder::Builder;
-#[cfg(not(loom))]
 pub use api::cache::{Cache, Info, Stats};
-#[cfg(not(loom))]
 pub use api::companion::companion_or_else;
-#[cfg(not(loom))]
 pub use api::file::{File, FileStats};
-#[cfg(not(loom))]
 pub use api::futures::{Append, PinPage, ReadAt, ReadMany, SyncData, WriteAt};
-#[cfg(not(loom))]
 pub use api::options::OpenOptions;
-#[cfg(not(loom))]
 pub use api::quiet::Quiet;
 pub use base::error::{Error, ErrorKind, Op};
 pub use base::page::MAX_FILE_BYTES;
@@ -61,17 +51,13 @@ pub use base::page_hooks::{OutgoingPage, PageHooks};
 pub use dirty::options::{BeforeWrite, Writeback};
 pub use index::token::{Token, TokenState};
 pub use mapping::user::FileUser;
-#[cfg(not(loom))]
 pub use read::ahead::Advice;
 pub use read::look::{OfFile, Torn, Watch, Words};
 pub use read::look_at::{Looked, look_at};
-#[cfg(not(loom))]
 pub use read::many::ReadRequest;
-#[cfg(not(loom))]
 pub use read::pin::{OwnedPageGuard, PageGuard};
 pub use read::view::View;
 pub use spaces::frames::CacheFrames;
 pub use spaces::mapped::{HeldPage, MappedFile, Spare, Tried, Wait};
 pub use write::moves::PageMove;
-#[cfg(not(loom))]
 pub use write::pin_mut::{DetachedPageGuardMut, PageGuardMut, PublishedPage};

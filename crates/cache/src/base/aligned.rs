@@ -40,7 +40,6 @@ impl Aligned {
         RacyBytes::from_words(&self.words[self.start..self.start + self.nr_words])
     }
 
-    #[cfg(not(loom))]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let words = &mut self.words[self.start..self.start + self.nr_words];
         let len = size_of_val(words);
@@ -51,7 +50,7 @@ impl Aligned {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

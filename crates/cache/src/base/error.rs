@@ -2,7 +2,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
-#[cfg(not(loom))]
 use pagewell_io::{Forked, identity::AmbiguousFile};
 
 macro_rules! kinds {
@@ -223,7 +222,6 @@ impl Error {
     }
 
     #[cold]
-    #[cfg(not(loom))]
     pub(crate) fn of_open(source: io::Error, path: &Path) -> Self {
         let (kind, detail) = of_opening(&source);
         let error = match kind {
@@ -361,7 +359,6 @@ fn remedy(error: &Error) -> Option<&'static str> {
 }
 
 fn of_files(error: &io::Error) -> Option<ErrorKind> {
-    #[cfg(not(loom))]
     match error.get_ref()? {
         inner if inner.is::<Forked>() => return Some(ErrorKind::Forked),
         inner if inner.is::<AmbiguousFile>() => return Some(ErrorKind::AmbiguousFile),
@@ -372,7 +369,6 @@ fn of_files(error: &io::Error) -> Option<ErrorKind> {
 }
 
 /// Classifies an error of opening a file. The returned text names the cause and the remedy.
-#[cfg(not(loom))]
 fn of_opening(error: &io::Error) -> (Option<ErrorKind>, Option<&'static str>) {
     let (kind, detail) = match (error.kind(), error.raw_os_error()) {
         (_, Some(libc::EMFILE)) => (

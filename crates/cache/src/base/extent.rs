@@ -15,5 +15,4 @@ pub(crate) const EXTENT_BIT_WORDS: usize = EXTENT_PAGES.div_ceil(u64::BITS as Pa
 /// Number of words for the bits of a cluster's pages: one page of memory, with space for four each.
 pub(crate) const EXTENT_WORDS: usize = 4 * EXTENT_BIT_WORDS;
 
-#[cfg(not(loom))]
-const _: () = assert!(EXTENT_WORDS * size_of::<u64>() == 4096);
+const _: () = assert!(scaled(EXTENT_WORDS * size_of::<u64>(), 4096) == 4096);

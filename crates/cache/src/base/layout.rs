@@ -66,7 +66,7 @@ impl Layout {
 
 const _: () = assert!(MAX_FILE_BYTES < u64::MAX / 4);
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -12,7 +12,6 @@
 pub(crate) mod aligned;
 pub(crate) mod edit;
 pub(crate) mod engines;
-#[cfg(not(loom))]
 pub(crate) mod errand;
 pub(crate) mod error;
 pub(crate) mod extent;

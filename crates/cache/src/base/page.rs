@@ -1,6 +1,5 @@
 use pagewell_frame::{FRAME_BYTES, Order};
 
-#[cfg(not(loom))]
 use crate::base::error::{Error, ErrorKind, Op};
 
 pub(crate) type PageNr = u64;
@@ -28,7 +27,6 @@ impl PageSize {
         Order::new(order as u8).map(Self)
     }
 
-    #[cfg(not(loom))]
     pub(crate) fn checked(bytes: usize, op: Op) -> Result<Self, Error> {
         Self::new(bytes).ok_or_else(|| {
             Error::new(ErrorKind::InvalidPageSize, op).with_detail(format!("{bytes} bytes"))
@@ -44,7 +42,7 @@ impl PageSize {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

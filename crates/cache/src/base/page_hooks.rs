@@ -197,7 +197,7 @@ pub(crate) fn is_zeros(bytes: &[u8]) -> bool {
         .all(|block| block.iter().fold(0, |any, byte| any | byte) == 0)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

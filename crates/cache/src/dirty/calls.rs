@@ -7,16 +7,12 @@
 //!
 //! Locks. The holder of the lock waits for nothing, so a thread that holds claims may acquire it.
 
-#[cfg(not(loom))]
 use std::collections::VecDeque;
-#[cfg(not(loom))]
 use std::sync::PoisonError;
-#[cfg(not(loom))]
 use std::time::Duration;
 
-#[cfg(not(loom))]
+use pagewell_sync::scaled;
 use pagewell_sync::time::Instant;
-#[cfg(not(loom))]
 use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,18 +26,14 @@ pub(crate) enum Call {
 
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    #[cfg(not(loom))]
     state: Mutex<State>,
-    #[cfg(not(loom))]
     /// Notified when a request is added, when the requests resume, and when the threads must end.
     called: Condvar,
     /// Notified when a request finds no idle thread, when a thread is done, when the requests
     /// resume, and when the threads must end.
-    #[cfg(not(loom))]
     watched: Condvar,
 }
 
-#[cfg(not(loom))]
 #[derive(Debug, Default)]
 struct State {
     queue: VecDeque<(Call, Instant)>,
@@ -55,7 +47,6 @@ struct State {
     is_over: bool,
 }
 
-#[cfg(not(loom))]
 impl State {
     fn next(&self) -> Option<usize> {
         if self.are_stopped {
@@ -66,7 +57,6 @@ impl State {
     }
 }
 
-#[cfg(not(loom))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
     Round,
@@ -77,18 +67,8 @@ pub(crate) enum Watch {
 
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Stopped<'c>(#[cfg_attr(loom, allow(dead_code))] &'c Calls);
+pub(crate) struct Stopped<'c>(&'c Calls);
 
-#[cfg(loom)]
-impl Calls {
-    pub(crate) fn call(&self, _: Call) {}
-
-    pub(crate) fn stop(&self) -> Stopped<'_> {
-        Stopped(self)
-    }
-}
-
-#[cfg(not(loom))]
 impl Calls {
     pub(crate) fn call(&self, call: Call) {
         let mut state = self.lock();
@@ -155,8 +135,9 @@ impl Calls {
         self.lock().nr_threads -= 1;
     }
 
+    /// Always `true` in a model, which has no flushers.
     pub(crate) fn are_stopped(&self) -> bool {
-        self.lock().are_stopped
+        scaled(false, true) || self.lock().are_stopped
     }
 
     pub(crate) fn are_to_stop(&self) -> bool {
@@ -212,7 +193,6 @@ impl Calls {
     }
 }
 
-#[cfg(not(loom))]
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
@@ -224,7 +204,7 @@ impl Drop for Stopped<'_> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -164,7 +164,7 @@ impl Drop for Lead<'_> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::io;
     use std::panic::{AssertUnwindSafe, catch_unwind};

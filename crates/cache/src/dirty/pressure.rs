@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
+use pagewell_sync::scaled;
 use pagewell_sync::shard::Padded;
-#[cfg(not(loom))]
 use pagewell_sync::time::Instant;
 
 use crate::dirty::calls::Calls;
@@ -52,7 +52,7 @@ impl Limits {
 
     /// Time for which a failed close is retried: long enough for an interrupted call, or for a
     /// server that restarts its connection.
-    pub(crate) const CLOSE: Duration = Duration::from_secs(1);
+    pub(crate) const CLOSE: Duration = scaled(Duration::from_secs(1), Duration::ZERO);
 
     pub(crate) fn of_cache(nr_frames: usize) -> Self {
         Self {
@@ -79,7 +79,6 @@ pub(crate) struct Pressure {
     nr_cleaned: Padded<AtomicUsize>,
     pub(crate) calls: Arc<Calls>,
     /// Notified after a call that may have made frames clean, and at the end of an attempt.
-    #[cfg(not(loom))]
     pub(crate) changed: Padded<Changed>,
 }
 
@@ -97,7 +96,6 @@ impl Pressure {
             nr_unclean: Padded::default(),
             nr_cleaned: Padded::default(),
             calls: Arc::default(),
-            #[cfg(not(loom))]
             changed: Padded::default(),
         }
     }
@@ -151,7 +149,6 @@ impl Share {
     }
 }
 
-#[cfg(not(loom))]
 #[derive(Debug, Default)]
 pub(crate) struct Changed {
     nr_waiters: AtomicUsize,
@@ -159,11 +156,9 @@ pub(crate) struct Changed {
     told: pagewell_sync::Condvar,
 }
 
-#[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct Waiter<'c>(&'c Changed);
 
-#[cfg(not(loom))]
 impl Changed {
     /// The waiter must check its condition only after this call.
     pub(crate) fn waiter(&self) -> Waiter<'_> {
@@ -184,7 +179,6 @@ impl Changed {
     }
 }
 
-#[cfg(not(loom))]
 impl Waiter<'_> {
     /// Calls `look` now, after each notification, and after the time that `look` returned, until
     /// `look` returns `None`.
@@ -198,7 +192,6 @@ impl Waiter<'_> {
     }
 }
 
-#[cfg(not(loom))]
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         // ORDERING: Relaxed; see `Changed::waiter`.
@@ -208,16 +201,9 @@ impl Drop for Waiter<'_> {
 
 #[derive(Debug, Default)]
 pub(crate) struct Since {
-    #[cfg(not(loom))]
-    at: pagewell_sync::Mutex<Option<Instant>>,
+    at: pagewell_sync::RecordMutex<Option<Instant>>,
 }
 
-#[cfg(loom)]
-impl Since {
-    pub(crate) fn begin(&self) {}
-}
-
-#[cfg(not(loom))]
 impl Since {
     pub(crate) fn begin(&self) {
         *self.lock() = Some(Instant::now());
@@ -232,12 +218,12 @@ impl Since {
         self.lock().is_some_and(|at| at.elapsed() >= age)
     }
 
-    fn lock(&self) -> pagewell_sync::MutexGuard<'_, Option<Instant>> {
-        pagewell_sync::lock(&self.at)
+    fn lock(&self) -> pagewell_sync::RecordGuard<'_, Option<Instant>> {
+        pagewell_sync::lock_record(&self.at)
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

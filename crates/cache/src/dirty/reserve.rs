@@ -83,7 +83,6 @@ impl Chunk<'_> {
     }
 
     /// The caller must have no request in flight with the memory.
-    #[cfg(not(loom))]
     pub(crate) fn memory_mut(&mut self) -> Option<&mut Aligned> {
         self.memory.as_mut()
     }
@@ -98,7 +97,7 @@ impl Drop for Chunk<'_> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -5,22 +5,16 @@
 //! ([`Service::begin_step`]), and a flusher records the start and the outcome of each attempt
 //! ([`Service::begin_attempt`]). A writer at the file's quota waits for an attempt, and gives up if
 //! a call does not return in time ([`Patience`]). This distinguishes a backend that hangs, or a
-//! callback that blocks, from a slow one. In models, which have neither time nor flushers, the
-//! records are empty.
+//! callback that blocks, from a slow one.
 
 use std::fmt;
-#[cfg(not(loom))]
 use std::time::Duration;
 
-#[cfg(not(loom))]
 use pagewell_sync::time::Instant;
-#[cfg(not(loom))]
-use pagewell_sync::{Mutex, MutexGuard};
+use pagewell_sync::{RecordGuard, RecordMutex, lock_record};
 
 use crate::base::error::Cause;
-#[cfg(not(loom))]
 use crate::dirty::attendance::Attendance;
-#[cfg(not(loom))]
 use crate::dirty::calls::Call;
 use crate::dirty::errors::Noted;
 use crate::dirty::pressure::Pressure;
@@ -49,7 +43,6 @@ impl fmt::Display for Step {
     }
 }
 
-#[cfg(not(loom))]
 impl Step {
     /// Whether the call may clean or remove pages, so that threads that wait for clean pages are
     /// notified. The pages that a flush writes, by many calls, become clean together at its sync.
@@ -70,23 +63,18 @@ pub(crate) struct Obstacle {
 }
 
 /// Time after a failed attempt before a writer requests the next one.
-#[cfg(not(loom))]
 const PAUSE_OF_WRITERS: Duration = Duration::from_millis(100);
 
 /// Maximum number of doublings of the pause between attempts, so that it is at most some seconds.
-#[cfg(not(loom))]
 const MOST_DOUBLINGS: u32 = 5;
 
 #[derive(Debug, Default)]
 pub(crate) struct Service {
     /// At most one flusher attends to the file, however long it hangs.
-    #[cfg(not(loom))]
     attendance: Attendance,
-    #[cfg(not(loom))]
-    state: Mutex<State>,
+    state: RecordMutex<State>,
 }
 
-#[cfg(not(loom))]
 #[derive(Debug, Default)]
 struct State {
     step: Option<(Step, Instant)>,
@@ -102,15 +90,11 @@ struct State {
 
 #[must_use]
 pub(crate) struct InStep<'s> {
-    #[cfg_attr(loom, allow(dead_code))]
     service: &'s Service,
-    #[cfg_attr(loom, allow(dead_code))]
     pressure: &'s Pressure,
-    #[cfg(not(loom))]
     step: Step,
 }
 
-#[cfg(not(loom))]
 #[must_use]
 pub(crate) struct Attempt<'s> {
     service: &'s Service,
@@ -121,7 +105,6 @@ pub(crate) struct Attempt<'s> {
     outcome: Outcome,
 }
 
-#[cfg(not(loom))]
 #[derive(Debug)]
 enum Outcome {
     /// The attempt has succeeded (`None`), or has failed.
@@ -131,7 +114,6 @@ enum Outcome {
 }
 
 /// Time limits of a thread that waits for calls that do not return.
-#[cfg(not(loom))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     /// Maximum time from the start of the wait, for a call that was in progress at that start.
@@ -140,7 +122,6 @@ pub(crate) struct Patience {
     pub(crate) with_new: Duration,
 }
 
-#[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) enum Finding {
     /// An attempt that began during the wait has cleaned the file.
@@ -156,17 +137,6 @@ pub(crate) enum Finding {
     Wait(Duration),
 }
 
-#[cfg(loom)]
-impl Service {
-    pub(crate) fn begin_step<'s>(&'s self, pressure: &'s Pressure, _: Step) -> InStep<'s> {
-        InStep {
-            service: self,
-            pressure,
-        }
-    }
-}
-
-#[cfg(not(loom))]
 impl Service {
     /// Records a call of the backend or the callback. The caller holds the writeback lock.
     pub(crate) fn begin_step<'s>(&'s self, pressure: &'s Pressure, step: Step) -> InStep<'s> {
@@ -270,12 +240,11 @@ impl Service {
         rest_of_call.map_or(Finding::Stalled(step, since.elapsed()), Finding::Wait)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        pagewell_sync::lock(&self.state)
+    fn lock(&self) -> RecordGuard<'_, State> {
+        lock_record(&self.state)
     }
 }
 
-#[cfg(not(loom))]
 impl Drop for InStep<'_> {
     fn drop(&mut self) {
         let mut state = self.service.lock();
@@ -288,7 +257,6 @@ impl Drop for InStep<'_> {
     }
 }
 
-#[cfg(not(loom))]
 impl Attempt<'_> {
     /// An attempt that is dropped without this call counts as skipped.
     pub(crate) fn end(mut self, obstacle: Option<Obstacle>) {
@@ -296,7 +264,6 @@ impl Attempt<'_> {
     }
 }
 
-#[cfg(not(loom))]
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if let Outcome::Done(obstacle) = std::mem::replace(&mut self.outcome, Outcome::Skipped) {

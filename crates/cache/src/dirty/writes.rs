@@ -88,11 +88,9 @@ impl Writes {
 
     fn begin_handles(&self, is_first: bool) {
         // While the file had no strong reference, a request for it may have been lost.
-        #[cfg(not(loom))]
         if is_first {
             self.service.forget_call();
         }
-        let _ = is_first;
     }
 
     pub(crate) fn checked_size(&self) -> u64 {
@@ -278,17 +276,13 @@ impl Writes {
 
     /// Requests that a flusher clean the file, unless it is `Manual`. The caller may hold claims.
     pub(crate) fn call(&self, pressure: &Pressure) {
-        #[cfg(not(loom))]
         if self.mode == Writeback::Background && self.service.note_call() {
             pressure.calls.call(Call::Clean(self.number));
         }
-        #[cfg(loom)]
-        let _ = (pressure, self.number, Call::Close);
     }
 
     /// Requests that a flusher make the file durable now. Returns the number of the last attempt
     /// that began before this request.
-    #[cfg(not(loom))]
     pub(crate) fn call_now(&self, pressure: &Pressure) -> u64 {
         let nr = self.service.note_urgent();
         // A queued `Clean` may wait until the requests resume. A second request is harmless.

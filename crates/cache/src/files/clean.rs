@@ -15,21 +15,17 @@
 //! thread without a frame fails.
 
 use std::collections::HashSet;
-#[cfg(not(loom))]
 use std::time::Duration;
 
 use pagewell_frame::{FrameKind, FrameNr, FramePool, Order, Place, TryGetFrame};
-#[cfg(not(loom))]
 use pagewell_sync::time::Instant;
 
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page_state::PageState;
 use crate::dirty::commits::Sync;
-#[cfg(not(loom))]
 use crate::dirty::errors::Noted;
 use crate::dirty::hook::InHook;
 use crate::dirty::options::Writeback;
-#[cfg(not(loom))]
 use crate::dirty::service::{Finding, Obstacle, Patience};
 use crate::files::state::Files;
 use crate::files::visit::visit;
@@ -38,11 +34,9 @@ use crate::mapping::record::Mapping;
 use crate::supply::reclaim::nodes::{frames_at, simplest};
 use crate::writeback::flush::Flusher;
 
-#[cfg(not(loom))]
 const FOR_OLD_CALLS: Duration = Duration::from_millis(200);
 
 /// Time for which a thread that needs a block continues to wait after the first pages are clean.
-#[cfg(not(loom))]
 const FOR_MORE: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Copy, Debug)]
@@ -71,12 +65,6 @@ impl Cleaner<'_> {
         self.throttle_background(&mapping)
     }
 
-    #[cfg(loom)]
-    fn throttle_background(self, mapping: &Mapping) -> Result<(), Error> {
-        self.clean_here(mapping)
-    }
-
-    #[cfg(not(loom))]
     fn throttle_background(self, mapping: &Mapping) -> Result<(), Error> {
         let pressure = &self.0.shared.pressure;
         let writes = mapping.writes(Op::Write)?;
@@ -175,34 +163,11 @@ impl Cleaner<'_> {
         nr_cleaned() != before
     }
 
-    /// As the other `clean_any`, but on this thread: a model has no flushers.
-    #[cfg(loom)]
-    fn clean_any(
-        self,
-        numbers: impl IntoIterator<Item = u64>,
-        (nr_cleaned, before): (&dyn Fn() -> usize, usize),
-        order: Order,
-    ) -> Option<Error> {
-        let is_enough = || order == Order::ZERO && nr_cleaned() != before;
-        let mut first_error = None;
-        for number in numbers {
-            if !is_enough()
-                && let Some(mapping) = visit(self.0, number)
-                && is_background(&mapping)
-                && let Err(error) = Flusher(&mapping).sync_unless(Sync::Data, is_enough)
-            {
-                first_error.get_or_insert(error);
-            }
-        }
-        first_error
-    }
-
     /// Requests that flushers make the files `numbers` with background writeback durable. Waits
     /// until `nr_cleaned` differs from `before`, and up to [`FOR_MORE`] longer for a block. Stops
     /// waiting when each file was cleaned, has failed or stalled, or is being closed. A file that
     /// failed shortly before the call is not tried again. Returns the first error. While requests
     /// are stopped, does nothing.
-    #[cfg(not(loom))]
     fn clean_any(
         self,
         numbers: impl IntoIterator<Item = u64>,
@@ -308,7 +273,6 @@ fn throttled(mapping: &Mapping, why: impl Into<String>) -> Error {
         .with_detail(why)
 }
 
-#[cfg(not(loom))]
 pub(super) fn obstacle_of(error: &Error) -> Obstacle {
     let source = std::error::Error::source(error)
         .and_then(|source| source.downcast_ref::<std::io::Error>())
@@ -320,7 +284,6 @@ pub(super) fn obstacle_of(error: &Error) -> Obstacle {
     }
 }
 
-#[cfg(not(loom))]
 fn error_of_obstacle(obstacle: Obstacle, mapping: &Mapping) -> Error {
     let error = throttled(mapping, obstacle.text);
     let error = match obstacle.noted {
@@ -334,7 +297,6 @@ fn error_of_obstacle(obstacle: Obstacle, mapping: &Mapping) -> Error {
 }
 
 /// Returns `None` if the file was cleaned or the thread must wait.
-#[cfg(not(loom))]
 fn error_of(finding: Finding, mapping: &Mapping) -> Option<Error> {
     let why = match finding {
         Finding::Cleaned | Finding::Wait(_) => return None,

@@ -20,32 +20,24 @@
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
-#[cfg(not(loom))]
 use std::sync::Weak;
-#[cfg(not(loom))]
 use std::time::Duration;
 
-#[cfg(not(loom))]
 use pagewell_sync::thread::spawn_named;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
-#[cfg(not(loom))]
 use crate::dirty::calls::Watch;
 use crate::dirty::calls::{Call, Calls, Stopped};
 use crate::dirty::hook::ThreadMark;
 
-#[cfg(not(loom))]
 const INTERVAL: Duration = Duration::from_millis(200);
 
-#[cfg(not(loom))]
 const DELAY: Duration = Duration::from_millis(10);
 
 /// Time after which an idle flusher ends.
-#[cfg(not(loom))]
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Maximum number of flushers. A file waits for another file only if this many flushers hang.
-#[cfg(not(loom))]
 const MOST_FLUSHERS: usize = 64;
 
 thread_local! {
@@ -55,9 +47,7 @@ thread_local! {
 
 pub(crate) struct Flushers<T> {
     calls: Arc<Calls>,
-    #[cfg_attr(loom, allow(dead_code))]
     watch: fn(&Arc<T>),
-    #[cfg_attr(loom, allow(dead_code))]
     serve: fn(&Arc<T>, Call),
     pub(super) is_started: Mutex<bool>,
     rounds: Rounds,
@@ -83,7 +73,6 @@ impl<T: Send + Sync + 'static> Flushers<T> {
 
     /// Starts the watcher and a flusher, once. The threads end at the latest after `owner`, which
     /// contains this value, is dropped.
-    #[cfg(not(loom))]
     pub(crate) fn start(&self, owner: &Arc<T>) -> std::io::Result<()> {
         let mut is_started = lock(&self.is_started);
         if *is_started {
@@ -152,7 +141,6 @@ impl Drop for Round<'_> {
 }
 
 /// Does nothing if the maximum number of flushers exists.
-#[cfg(not(loom))]
 fn start_flusher<T: Send + Sync + 'static>(
     owner: &Weak<T>,
     calls: &Arc<Calls>,
@@ -171,7 +159,6 @@ fn start_flusher<T: Send + Sync + 'static>(
     started
 }
 
-#[cfg(not(loom))]
 fn run_watcher<T: Send + Sync + 'static>(
     owner: &Weak<T>,
     calls: &Arc<Calls>,
@@ -191,7 +178,6 @@ fn run_watcher<T: Send + Sync + 'static>(
     }
 }
 
-#[cfg(not(loom))]
 fn run_flusher<T>(owner: &Weak<T>, calls: &Calls, serve: fn(&Arc<T>, Call)) {
     while let Some(call) = calls.take(PATIENCE) {
         AT_WORK_FOR.set(std::ptr::from_ref(calls).addr());

@@ -34,8 +34,7 @@ impl Keeper for Files {
         if let Some(mapping) = self.registry.mapping(number) {
             lock(&self.left).push(Share::of_counted(mapping));
         }
-        // If no thread can be started now, the request waits until one is. A model has no flushers.
-        #[cfg(not(loom))]
+        // If no thread can be started now, the request waits until one is.
         let _ = self.flushers.start(&self);
         self.shared.pressure.calls.call(Call::Close);
     }

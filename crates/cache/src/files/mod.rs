@@ -18,7 +18,6 @@ pub(crate) mod flushers;
 mod keeper;
 pub(crate) mod opened;
 pub(crate) mod registry;
-#[cfg(not(loom))]
 pub(crate) mod same;
 pub(crate) mod serve;
 pub(crate) mod setup;
@@ -26,5 +25,5 @@ mod share;
 pub(crate) mod state;
 pub(crate) mod visit;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

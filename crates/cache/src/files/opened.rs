@@ -53,12 +53,10 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-#[cfg(not(loom))]
 use pagewell_io::engine::Target;
 use pagewell_io::{Backend, FileId};
 
 use crate::base::error::Error;
-#[cfg(not(loom))]
 use crate::base::error::Op;
 use crate::base::page::PageSize;
 use crate::base::page_hooks::is_in_page_hook;
@@ -67,7 +65,6 @@ use crate::dirty::hook::InHook;
 use crate::dirty::options::Handle;
 use crate::dirty::writes::Writes;
 use crate::files::registry::{Begin, Begun, Origin};
-#[cfg(not(loom))]
 use crate::files::same;
 use crate::files::share::Share;
 use crate::files::state::Files;
@@ -103,7 +100,6 @@ impl Opened {
         how: How,
     ) -> Result<(Self, Origin), Error> {
         let id = backend.id();
-        #[cfg(not(loom))]
         let (given, called) = (Arc::clone(&backend), path.clone());
         let (share, origin) = files.registry.open_or_make(id, |number| {
             let keeper: Arc<dyn Keeper> = Arc::<Files>::clone(files);
@@ -112,7 +108,6 @@ impl Opened {
             Mapping::new((shared, keeper), backend, path, page_size, known_by, how)
         })?;
         let opened = Self::new(share);
-        #[cfg(not(loom))]
         if origin == Origin::Open {
             opened
                 .check_same(given)
@@ -122,7 +117,6 @@ impl Opened {
     }
 
     /// Checks that `backend`, which has this file's device and inode number, refers to this file.
-    #[cfg(not(loom))]
     fn check_same(&self, backend: Arc<dyn Backend>) -> Result<(), Error> {
         let target = Target::new(backend).map_err(|error| Error::from_io(Op::Open, error))?;
         match target.descriptor() {
@@ -330,5 +324,5 @@ pub(crate) enum Opening<'f> {
     Begun(Begun<'f>),
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -5,14 +5,11 @@ use std::sync::Arc;
 use pagewell_sync::lock;
 
 use crate::dirty::calls::Call;
-#[cfg(not(loom))]
 use crate::files::clean::{is_background, obstacle_of};
 use crate::files::opened::Opened;
 use crate::files::state::Files;
-#[cfg(not(loom))]
 use crate::files::visit::visit;
 
-#[cfg(not(loom))]
 pub(super) fn watch(files: &Arc<Files>) {
     let pressure = &files.shared.pressure;
     for number in files.registry.numbers() {
@@ -25,15 +22,9 @@ pub(super) fn watch(files: &Arc<Files>) {
     }
 }
 
-#[cfg(loom)]
-pub(super) fn watch(_: &Arc<Files>) {}
-
 pub(super) fn serve(files: &Arc<Files>, call: Call) {
     match call {
-        #[cfg(not(loom))]
         Call::Clean(number) | Call::CleanNow(number) => clean(files, number),
-        #[cfg(loom)]
-        Call::Clean(_) | Call::CleanNow(_) => {}
         Call::Close => _ = close_one(files),
     }
 }
@@ -41,7 +32,6 @@ pub(super) fn serve(files: &Arc<Files>, call: Call) {
 /// Writes the dirty pages of a file to the backend. Also makes them durable if another thread waits
 /// for that, if many pages are not clean, if a page has not been clean for long, or if one sync of
 /// all would take long. For some time after a failure, does nothing unless a thread waits.
-#[cfg(not(loom))]
 fn clean(files: &Files, number: u64) {
     use crate::dirty::commits::Sync;
     use crate::writeback::flush::Flusher;

@@ -32,7 +32,6 @@ impl Files {
     }
 }
 
-#[cfg(not(loom))]
 impl Drop for Files {
     fn drop(&mut self) {
         // In a fork, a thread of the parent may have held the lock, which is then never released.

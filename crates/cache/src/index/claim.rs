@@ -86,7 +86,7 @@ impl<'s> Claim<'s> {
         position: usize,
         seen: Slot,
     ) -> Result<Self, Leaf<'s>> {
-        #[cfg(all(test, not(loom)))]
+        #[cfg(test)]
         claims.nr_claimed.fetch_add(1, Ordering::Relaxed);
         match swap_for_claimed(leaf.slot(position), seen) {
             Ok(()) => Ok(Self::held(claims, Place::InLeaf(leaf, position), seen)),
@@ -273,7 +273,7 @@ impl<'s> Claim<'s> {
         }
     }
 
-    #[cfg(loom)]
+    #[cfg(all(test, loom))]
     pub(crate) fn touch(mut self) {
         drop(self.end(self.before.rewritten()));
     }

@@ -19,7 +19,7 @@ pub(crate) struct Claims {
     pub(crate) notes: Notes,
     pub(crate) lives: Arc<Lives>,
     version_floor: Padded<AtomicU64>,
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(crate) nr_claimed: AtomicU64,
 }
 
@@ -58,7 +58,7 @@ impl Claims {
             notes,
             lives: Arc::default(),
             version_floor: Padded(AtomicU64::new(0)),
-            #[cfg(all(test, not(loom)))]
+            #[cfg(test)]
             nr_claimed: AtomicU64::new(0),
         }
     }

@@ -27,19 +27,15 @@
 //!
 //! Verified by `loom_read_vs_leaf_remade`, `loom_fill_vs_evict_leaf`, `loom_fill_vs_leaf_reuse`.
 
-#[cfg(not(loom))]
 use std::task::Waker;
 
 use pagewell_frame::{FRAME_WORDS, FrameNr, FrameView, TryGetFrame, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
-#[cfg(not(loom))]
 use pagewell_sync::parking::Left;
-#[cfg(not(loom))]
 use pagewell_sync::prefetch::prefetch;
 use pagewell_sync::region::Region;
 use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
-#[cfg(not(loom))]
 use pagewell_sync::try_lock;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
@@ -126,7 +122,6 @@ impl<'i> Seen<'i> {
 
     /// Registers `waker` for the end of the claim. Returns `None` if the slot is not claimed, or
     /// `is_over` ([`wait_while_busy_unless`](Self::wait_while_busy_unless)) returns `true`.
-    #[cfg(not(loom))]
     pub(crate) fn leave_waker(
         self,
         claims: &Claims,
@@ -161,11 +156,9 @@ fn look_in(slots: &[AtomicU64], page: PageNr) -> Option<Seen<'_>> {
     Some(Seen { word, slot })
 }
 
-#[cfg(not(loom))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Looker<'i>(&'i [AtomicU64]);
 
-#[cfg(not(loom))]
 impl<'i> Looker<'i> {
     #[inline(always)]
     pub(crate) fn look(self, page: PageNr) -> Option<Seen<'i>> {
@@ -194,7 +187,6 @@ fn frame_of(entry: u64) -> Option<FrameNr> {
 
 impl Index {
     /// Number of bytes, from the start of the index, that hits load.
-    #[cfg(not(loom))]
     pub(crate) const HIT_BYTES: usize = std::mem::offset_of!(Self, root);
 
     pub(crate) fn lens(nr_pages: u64) -> Option<[usize; 2]> {
@@ -215,7 +207,7 @@ impl Index {
         }
         let extent_bytes = match beside {
             // The frames of a model are too small for these words.
-            Some(_) if !cfg!(loom) => EXTENT_WORDS * size_of::<AtomicU64>(),
+            Some(_) => scaled(EXTENT_WORDS * size_of::<AtomicU64>(), 0),
             _ => 0,
         };
         Self {
@@ -254,7 +246,6 @@ impl Index {
         look_in(&self.slots, page)
     }
 
-    #[cfg(not(loom))]
     #[inline]
     pub(crate) fn looker(&self) -> Looker<'_> {
         Looker(&self.slots)
@@ -294,7 +285,6 @@ impl Index {
     }
 
     /// As [`lock_to_make`](Self::lock_to_make), if no other thread holds the lock.
-    #[cfg(not(loom))]
     pub(crate) fn try_lock_to_make(&self, leaf: usize) -> Option<MutexGuard<'_, ()>> {
         try_lock(&self.upkeep.makers[leaf % MAKERS])
     }

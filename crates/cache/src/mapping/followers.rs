@@ -145,12 +145,12 @@ impl Followers {
         }
     }
 
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     fn nr_waiting(&self, page: PageNr) -> usize {
         let reports = lock(&self.reports);
         reports.get(&page).map_or(0, Weak::strong_count)
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

@@ -2,26 +2,22 @@
 
 use std::fmt;
 use std::io;
-#[cfg(not(loom))]
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pagewell_frame::{FRAME_BYTES, FramePool, Order};
-#[cfg(not(loom))]
 use pagewell_io::engine::{Job, Request, Target};
 use pagewell_io::{Backend, FileId};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::ledger::{self, LockRecord, Resource};
 use pagewell_sync::scaled;
-#[cfg(not(loom))]
 use pagewell_sync::shard::LINES;
 use pagewell_sync::shard::Padded;
 use pagewell_sync::thread::Backoff;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
-#[cfg(not(loom))]
 use crate::base::engines::Engines;
 use crate::base::error::{Error, ErrorKind, Failure, Op};
 use crate::base::home::check_may_wait;
@@ -75,7 +71,6 @@ pub(crate) struct Mapping {
     // The fields from here on are not written after the file was opened.
     path: PathBuf,
     backend: Arc<dyn Backend>,
-    #[cfg(not(loom))]
     target: Target,
     // Dropped after the backend, since a thread that opens the file again waits for this drop, and
     // before the codec and other values of the program, whose drop may take long.
@@ -113,7 +108,6 @@ pub(super) struct Growth {
     user: User,
 }
 
-#[cfg(not(loom))]
 const _: () = {
     type M = Mapping;
     type H = Hit;
@@ -268,7 +262,6 @@ impl Mapping {
             }
             told => (told?, true),
         };
-        #[cfg(not(loom))]
         let target = Target::new(Arc::clone(&backend))
             .map_err(|error| Error::from_io(Op::Open, error).with_path(&path))?;
         let order = page_size.order();
@@ -315,9 +308,7 @@ impl Mapping {
         }
         let sets = writes.as_ref().map(|writes| writes.memory_of_sets());
         let index = Index::new(arrays.of_index, shared.supply.pool().view(), sets.cloned());
-        if !cfg!(loom) {
-            charged += index.nr_bytes();
-        }
+        charged += scaled(index.nr_bytes(), 0);
         Charges(&shared.supply)
             .charge(charged)
             .map_err(|reason| fail(ErrorKind::OutOfFrames).with_detail(reason.to_string()))?;
@@ -340,7 +331,6 @@ impl Mapping {
             growth: Padded(growth),
             path,
             backend,
-            #[cfg(not(loom))]
             target,
             writes,
             users: pagewell_sync::Arc::default(),
@@ -507,17 +497,14 @@ impl Mapping {
         call(&*self.backend)
     }
 
-    #[cfg(not(loom))]
     pub(crate) fn engines(&self) -> &Arc<Engines> {
         self.entry.keeper.engines()
     }
 
-    #[cfg(not(loom))]
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    #[cfg(not(loom))]
     pub(crate) fn job(&self, request: Request) -> Job {
         Job::of(self.target.clone(), request)
     }
@@ -525,16 +512,10 @@ impl Mapping {
     /// Whether the backend processes many requests concurrently and transfers only what was
     /// requested. Then no layer below reads ahead, so pages are read ahead separately from misses,
     /// and several page ranges are written back concurrently.
-    #[cfg(not(loom))]
     pub(crate) fn is_deep(&self) -> bool {
         use pagewell_io::Transfers::Direct;
         matches!(self.backend.file_transfers(), Some(Direct { .. }))
             || self.backend.deferred().is_some()
-    }
-
-    #[cfg(loom)]
-    pub(crate) fn is_deep(&self) -> bool {
-        false
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -106,7 +106,6 @@ impl Remover<'_> {
     pub(crate) fn drop_past_end(self, end: u64) {
         let first = end.div_ceil(self.0.page_size() as u64);
         self.remove(first, self.0.index().capacity(), Unclean::Drop);
-        #[cfg(not(loom))]
         self.0.shared().pressure.changed.tell();
     }
 }

@@ -34,14 +34,8 @@ const _: () = {
     );
 };
 
-#[cfg(not(loom))]
 fn waits_of(engines: &Arc<Engines>) -> WaitTable {
     WaitTable::with_courier(Arc::new(engines.waking().clone()))
-}
-
-#[cfg(loom)]
-fn waits_of(_: &Arc<Engines>) -> WaitTable {
-    WaitTable::new()
 }
 
 impl HasPool for Shared {

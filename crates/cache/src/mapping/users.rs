@@ -75,7 +75,7 @@ impl Users {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
 

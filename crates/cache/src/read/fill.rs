@@ -193,7 +193,6 @@ impl<'m> Filler<'m> {
     }
 
     /// As [`prepare`](Self::prepare), but returns `None` where `prepare` would wait.
-    #[cfg(not(loom))]
     pub(super) fn try_prepare(self, page: PageNr, want: usize) -> Result<Option<Batch<'m>>, Error> {
         self.check(page)?;
         let page_frames = self.0.order().frames() as usize;
@@ -437,7 +436,6 @@ impl<'m> Batch<'m> {
         }
     }
 
-    #[cfg(not(loom))]
     pub(super) fn publish_all(self, nr: usize) {
         drop(self.publish(nr, 0));
     }

@@ -11,26 +11,19 @@
 //! Guarantees. A read or view within one page returns the bytes that the page had at one moment. A
 //! hit of an optimistic read or view writes no shared memory. Concurrent misses read a page once.
 
-#[cfg(not(loom))]
 pub(crate) mod ahead;
 pub(crate) mod fill;
-#[cfg(not(loom))]
 pub(crate) mod flight;
-#[cfg(not(loom))]
 pub(crate) mod guide;
 pub(crate) mod look;
 pub(crate) mod look_at;
 pub(crate) mod lookup;
-#[cfg(not(loom))]
 pub(crate) mod many;
-#[cfg(not(loom))]
 pub(crate) mod pin;
 pub(crate) mod pinner;
-#[cfg(not(loom))]
 pub(crate) mod prefetch;
 pub(crate) mod raw;
 pub(crate) mod reader;
-#[cfg(not(loom))]
 pub(crate) mod task;
 pub(crate) mod view;
 pub(crate) mod viewer;

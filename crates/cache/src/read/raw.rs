@@ -2,14 +2,11 @@
 
 #![allow(unsafe_code)] // See the module documentation.
 
-#[cfg(any(test, not(loom)))]
-use pagewell_frame::FramePool;
 #[cfg(test)]
 use pagewell_frame::{FrameKind, UniqueFrame};
-use pagewell_frame::{FrameNr, FrameRef, FrameView, OwnedHold};
+use pagewell_frame::{FrameNr, FramePool, FrameRef, FrameView, OwnedHold};
 use pagewell_sync::Arc;
 use pagewell_sync::bytes::RacySource;
-#[cfg(not(loom))]
 use pagewell_sync::prefetch::prefetch;
 
 use crate::mapping::record::Mapping;
@@ -25,7 +22,6 @@ pub(super) fn copy_page(view: FrameView, frame: u32, off: usize, dst: &mut [u8])
 }
 
 /// Prefetches bytes of a page. The requirements of [`copy_page`] apply.
-#[cfg(not(loom))]
 #[inline]
 pub(super) fn prefetch_page(view: FrameView, frame: u32, off: usize, len: usize) {
     // SAFETY: (P) and (F) as for `copy_page`. (W) Nothing is written or read.
@@ -83,7 +79,6 @@ pub(crate) fn keep(block: UniqueFrame<'_>) -> FrameNr {
 }
 
 /// Returns the first `len` bytes of a page that a guard holds.
-#[cfg(not(loom))]
 pub(super) fn pinned_slice(pool: &FramePool, frame: FrameNr, len: usize) -> &[u8] {
     // SAFETY: (P) the pool is borrowed. (F) The page is of this pool, and has `len` bytes. (W)
     // Nothing is written.

@@ -71,7 +71,6 @@ impl<'v, W: Watch> View<'v, W> {
     /// mapped as long as a handle of the file exists; other threads may write to it at any time.
     /// Loaded bytes are the page's if a check after an acquire fence finds the page
     /// [unchanged](crate::File::is_unchanged) since its [`token`](Self::token).
-    #[cfg(not(loom))]
     #[must_use]
     #[inline(always)]
     pub fn as_ptr(&self) -> *const u8 {

@@ -155,7 +155,7 @@ impl fmt::Display for Census {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

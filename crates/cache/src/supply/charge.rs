@@ -21,7 +21,6 @@ impl<'s> Charges<'s> {
     }
 
     /// As [`charge`](Self::charge), by [`Allocator::try_alloc`]. Charges nothing on `false`.
-    #[cfg(not(loom))]
     pub(crate) fn try_charge(self, bytes: usize) -> bool {
         let mut spare: Vec<UniqueFrame<'s>> = Vec::new();
         while !self.0.budget.try_charge(bytes, &mut spare) {
@@ -41,7 +40,7 @@ impl<'s> Charges<'s> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::supply::policy::Eviction;

@@ -80,7 +80,7 @@ impl LeafStock {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::supply::parts::Supply;

@@ -55,7 +55,6 @@ impl<'s> Leaves<'s> {
 
     /// As [`leaf_or_new`](Self::leaf_or_new), or `None` if another thread holds the leaf-creation
     /// lock, or if frames are not available without waiting. The caller may hold claims.
-    #[cfg(not(loom))]
     pub(crate) fn try_leaf_or_new(
         self,
         index: &Index,
@@ -114,7 +113,6 @@ impl<'s> Leaves<'s> {
     }
 
     /// As [`enter`](Self::enter), but returns `false`, with nothing charged, if it must wait.
-    #[cfg(not(loom))]
     fn try_enter(self, index: &Index, leaf: usize) -> bool {
         let charges = Charges(self.0);
         let mut paid = 0;
@@ -151,7 +149,6 @@ impl<'s> Leaves<'s> {
         Ok(first)
     }
 
-    #[cfg(not(loom))]
     fn try_alloc_frame(self) -> Option<UniqueFrame<'s>> {
         let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);
         if let Some(frame) = stock.take(claims) {
@@ -164,7 +161,7 @@ impl<'s> Leaves<'s> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::supply::policy::Eviction;

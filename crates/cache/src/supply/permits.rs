@@ -25,17 +25,15 @@
 //! acquires to extend or release its reservation.
 
 use std::sync::PoisonError;
-#[cfg(not(loom))]
 use std::time::Duration;
 
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::ledger::{self, Resource};
+use pagewell_sync::scaled;
 use pagewell_sync::shard::Shards;
-#[cfg(not(loom))]
 use pagewell_sync::time::Instant;
 use pagewell_sync::{Condvar, Mutex, MutexGuard, lock};
 
-#[cfg(not(loom))]
 use crate::supply::transfers::LONGEST;
 
 #[derive(Debug)]
@@ -47,10 +45,9 @@ pub(crate) struct InFlight {
 }
 
 /// Minimum credit of a shard in frames: enough for some fills. Below it, all credit is shared.
-const LEAST_OF_SHARD: usize = 64;
+const LEAST_OF_SHARD: usize = scaled(64, usize::MAX);
 
 /// Interval at which a thread that waits for shared credit checks its shard.
-#[cfg(not(loom))]
 const MOMENT: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
@@ -72,20 +69,13 @@ struct State {
 /// Wait for shared credit.
 #[derive(Debug, Default)]
 struct Wait {
-    #[cfg(not(loom))]
     began: Option<Instant>,
 }
 
 impl Wait {
     /// Returns `true` if [`LONGEST`] has passed since the first call.
-    #[cfg(not(loom))]
     fn is_too_long(&mut self) -> bool {
         self.began.get_or_insert_with(Instant::now).elapsed() >= LONGEST
-    }
-
-    #[cfg(loom)]
-    fn is_too_long(&mut self) -> bool {
-        false
     }
 }
 
@@ -117,7 +107,7 @@ impl InFlight {
         let shards = Shards::new();
         let all = nr_frames - nr_frames / 4;
         let most_of_shard = match all / 2 / shards.iter().len() {
-            most if most < LEAST_OF_SHARD || cfg!(loom) => 0,
+            most if most < LEAST_OF_SHARD => 0,
             most => most,
         };
         let most = all - most_of_shard * shards.iter().len();
@@ -133,13 +123,13 @@ impl InFlight {
         }
     }
 
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(crate) fn nr_waiters(&self) -> usize {
         lock(&self.stock.state).nr_waiters
     }
 
     /// The caller ensures that no reservation exists.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(crate) fn all<'s>(&'s self, of_file: &'s OfFile) -> Vec<Permit<'s>> {
         let of_shards = (0..self.shards.iter().len()).map(|shard| {
             let mut permit = self.empty_permit(of_file, shard);
@@ -164,7 +154,6 @@ impl InFlight {
     }
 
     /// As [`permit`](Self::permit), or `None` if `nr_frames` are not within the limits now.
-    #[cfg(not(loom))]
     pub(crate) fn try_permit<'s>(
         &'s self,
         of_file: &'s OfFile,
@@ -231,16 +220,9 @@ impl Stock {
     }
 
     /// Waits at most for [`MOMENT`], since the return of a shard's credit gives no notification.
-    #[cfg(not(loom))]
     fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let waited = self.returned.wait_timeout(state, MOMENT);
         waited.unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    #[cfg(loom)]
-    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        let waited = self.returned.wait(state);
-        waited.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn try_take(&self, of_file: &OfFile, nr_frames: usize) -> bool {
@@ -314,7 +296,7 @@ impl Drop for Permit<'_> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -8,17 +8,14 @@
 //! Locks. Waiting threads acquire the lock, as do threads that end transfers while others wait. Its
 //! holder acquires no other lock.
 
-#[cfg(not(loom))]
 use std::ops::RangeInclusive;
-#[cfg(not(loom))]
 use std::sync::PoisonError;
-#[cfg(not(loom))]
 use std::time::Duration;
 
 use pagewell_frame::{FrameNr, FramePool};
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
+use pagewell_sync::scaled;
 use pagewell_sync::shard::Shards;
-#[cfg(not(loom))]
 use pagewell_sync::time::Instant;
 use pagewell_sync::{Condvar, Mutex, lock};
 
@@ -66,12 +63,10 @@ pub(crate) struct Transfers {
 }
 
 /// Shortest and longest sleep of a thread that waits for a transfer.
-#[cfg(not(loom))]
 const NAPS: RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(64);
 
 /// Time without the end of a transfer after which a thread does not sleep again, so that a backend
 /// that hangs does not stop requests for other files. The last sleep may exceed it.
-#[cfg(not(loom))]
 pub(super) const LONGEST: Duration = Duration::from_millis(900);
 
 #[derive(Debug)]
@@ -79,10 +74,8 @@ pub(crate) struct Waiter<'t> {
     transfers: &'t Transfers,
     nodes: NodeSet,
     nr_seen: u64,
-    #[cfg(not(loom))]
     nap: Duration,
     /// Creation of the waiter, or last time that it found that a transfer had ended.
-    #[cfg(not(loom))]
     since: Instant,
 }
 
@@ -114,9 +107,7 @@ impl Transfers {
             transfers: self,
             nodes,
             nr_seen: nodes.sum(&lock(&self.nr_ended)),
-            #[cfg(not(loom))]
             nap: *NAPS.start(),
-            #[cfg(not(loom))]
             since: Instant::now(),
         }
     }
@@ -158,7 +149,7 @@ impl Drop for Transfer<'_> {
         }
         // A model has no timeouts, so no waiter may be missed there.
         // ORDERING: Relaxed; see `waiter`.
-        if cfg!(loom) || self.transfers.nr_waiters.load(Ordering::Relaxed) != 0 {
+        if scaled(false, true) || self.transfers.nr_waiters.load(Ordering::Relaxed) != 0 {
             let mut nr_ended = lock(&self.transfers.nr_ended);
             for (node, nr) in nr_ended.iter_mut().enumerate() {
                 *nr += u64::from(self.nodes.has(node));
@@ -173,7 +164,6 @@ impl Waiter<'_> {
     /// Sleeps until a transfer to frames of the nodes has ended since the last call, or until a
     /// timeout, which doubles each time within [`NAPS`]. Returns `false` at once if no transfer has
     /// ended for [`LONGEST`].
-    #[cfg(not(loom))]
     #[must_use]
     pub(crate) fn wait(&mut self) -> bool {
         if self.since.elapsed() >= LONGEST {
@@ -194,17 +184,6 @@ impl Waiter<'_> {
         }
         true
     }
-
-    #[cfg(loom)]
-    #[must_use]
-    pub(crate) fn wait(&mut self) -> bool {
-        let mut nr_ended = lock(&self.transfers.nr_ended);
-        while self.nodes.sum(&nr_ended) == self.nr_seen {
-            nr_ended = self.transfers.ended.wait(nr_ended).expect("a model");
-        }
-        self.nr_seen = self.nodes.sum(&nr_ended);
-        true
-    }
 }
 
 impl Drop for Waiter<'_> {
@@ -214,7 +193,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

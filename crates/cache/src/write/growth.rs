@@ -254,7 +254,6 @@ impl Grower<'_> {
 
     /// Removes bytes that an earlier program left after the end. If this fails, the next call that
     /// extends the file tries again and returns the error.
-    #[cfg(not(loom))]
     pub(crate) fn settle_at_open(self) {
         if let Some(writes) = self.0.writes_if_any()
             && writes.loose_end().is_some()

@@ -8,12 +8,10 @@
 //! [`Groups`](crate::dirty::groups::Groups) maps to the owner thread. Only a thread that would
 //! sleep queries the owner. No other thread can change whether this thread is the owner.
 
-#[cfg(not(loom))]
 use std::task::Waker;
 
 use pagewell_frame::FrameNr;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
-#[cfg(not(loom))]
 use pagewell_sync::parking::Left;
 
 use crate::base::error::{Error, ErrorKind, Op};
@@ -54,7 +52,6 @@ pub(crate) fn wait_while_locked(
 
 /// As [`wait_while_locked`], but stores `waker` instead of sleeping. If the wait is over, stores
 /// nothing and returns `None`.
-#[cfg(not(loom))]
 pub(crate) fn leave_waker(
     mapping: &Mapping,
     writes: &Writes,

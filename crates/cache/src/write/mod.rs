@@ -16,6 +16,5 @@ pub(crate) mod lock_wait;
 pub(crate) mod moves;
 pub(crate) mod page;
 pub(crate) mod page_lock;
-#[cfg(not(loom))]
 pub(crate) mod pin_mut;
 mod raw;

@@ -42,7 +42,6 @@ impl Durable<'_> {
     ) -> io::Result<()> {
         let is_due = self.is_sync_due(writes, storage);
         let given = storage.pace.begin_sync();
-        #[cfg(not(loom))]
         let began = pagewell_sync::time::Instant::now();
         if is_due && !self.0.is_deep() {
             // If the sync of a large amount is started in parts, throttled writers see that calls
@@ -63,14 +62,11 @@ impl Durable<'_> {
             Sync::Data => self.0.call_backend(|backend| backend.sync_data())?,
             Sync::All => self.0.call_backend(|backend| backend.sync_all())?,
         }
-        #[cfg(not(loom))]
         storage.pace.learn(
             given,
             began.elapsed(),
             self.0.shared().pressure.limits.stall,
         );
-        #[cfg(loom)]
-        let _ = given;
         settle.after = Some(PageState::synced);
         storage.durability = Durability::Durable;
         storage.is_cut = false;

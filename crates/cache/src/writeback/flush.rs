@@ -162,7 +162,6 @@ impl Flusher<'_> {
     }
 
     fn sync_locked(self, writes: &Writes, storage: &mut Storage, what: Sync) -> Result<(), Error> {
-        #[cfg(not(loom))]
         let began = pagewell_sync::time::Instant::now();
         /// The drop records whether everything is durable.
         struct Ending<'w>(&'w Writes, bool);
@@ -177,7 +176,6 @@ impl Flusher<'_> {
         writes.oldest.begin();
         let mut ending = Ending(writes, false);
         self.sync_pages(writes, storage, 0..PageNr::MAX, what)?;
-        #[cfg(not(loom))]
         writes.since.renew(began);
         ending.1 = true;
         storage.is_doubtful = false;
@@ -250,26 +248,11 @@ fn panicked() -> io::Error {
 }
 
 struct Tries {
-    #[cfg(not(loom))]
     began: pagewell_sync::time::Instant,
-    #[cfg(not(loom))]
     most: std::time::Duration,
-    #[cfg(not(loom))]
     pause: std::time::Duration,
 }
 
-#[cfg(loom)]
-impl Tries {
-    fn begin(_: std::time::Duration) -> Self {
-        Self {}
-    }
-
-    fn pause(&mut self) -> bool {
-        false
-    }
-}
-
-#[cfg(not(loom))]
 impl Tries {
     fn begin(most: std::time::Duration) -> Self {
         Self {

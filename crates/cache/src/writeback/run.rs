@@ -7,7 +7,6 @@ use pagewell_sync::bytes::RacySource;
 use crate::base::error::{Cause, Failure};
 use crate::base::page::PageNr;
 use crate::base::page_hooks::Hooks;
-#[cfg(not(loom))]
 use crate::base::page_hooks::{OutgoingPage, call_page_hook, is_zeros};
 use crate::base::page_state::PageState;
 use crate::dirty::hook::InHook;
@@ -140,7 +139,6 @@ impl<'m> Run<'m> {
     }
 
     /// Encodes copies of the pages in a chunk of the reserve. After an error, none may be written.
-    #[cfg(not(loom))]
     pub(super) fn change_bytes(&mut self, hooks: &Hooks) -> Result<(), Failure> {
         let first = self.outgoing.first().map(|outgoing| outgoing.page);
         let refused = |error| Failure {
@@ -191,11 +189,6 @@ impl<'m> Run<'m> {
         }
         drop(pages);
         self.changed = Some(chunk);
-        Ok(())
-    }
-
-    #[cfg(loom)]
-    pub(super) fn change_bytes(&mut self, _: &Hooks) -> Result<(), Failure> {
         Ok(())
     }
 

@@ -43,7 +43,7 @@ impl Unstarted {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -183,7 +183,7 @@ impl Drop for Lap<'_> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use pagewell_frame::{Nodes, PoolConfig};

@@ -10,10 +10,9 @@ pub(crate) mod queues;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Eviction {
     /// Probation queue, protected queue, and ghosts ([`pagewell_policy`]).
-    #[cfg_attr(not(loom), default)]
+    #[default]
     Queues,
     /// CLOCK. Models and many unit tests use it: it shares less state, all of it in loom's atomics.
-    #[cfg_attr(loom, default)]
-    #[cfg_attr(not(any(test, loom)), allow(dead_code))]
+    #[cfg_attr(not(test), allow(dead_code))]
     Clock,
 }

@@ -56,7 +56,7 @@ impl EmptyLeaves {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,11 +1,9 @@
 //! Effort of a reclaim pass, result of a pass that found nothing, and condition for giving up.
 
-#[cfg(not(loom))]
 use std::time::Duration;
 
 use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
-#[cfg(not(loom))]
 use pagewell_sync::time::Instant;
 
 use crate::supply::census::Census;
@@ -117,13 +115,11 @@ const LOOKS: usize = 4 << 20;
 /// once they have scanned [`LOOKS`] frames. Each pass lets other threads run, so after this number
 /// of passes a thread that holds a reference while it copies has usually been scheduled.
 const MOMENT_ROUNDS: usize = scaled(64, 0);
-#[cfg(not(loom))]
-const MOMENT: Duration = Duration::from_millis(2);
+const MOMENT: Duration = scaled(Duration::from_millis(2), Duration::ZERO);
 
 #[derive(Debug, Default)]
 pub(in crate::supply) struct Patience {
     backoff: Backoff,
-    #[cfg(not(loom))]
     since: Option<Instant>,
 }
 
@@ -140,14 +136,8 @@ impl Patience {
         true
     }
 
-    #[cfg(not(loom))]
     fn is_moment_over(&mut self) -> bool {
         let since = *self.since.get_or_insert_with(Instant::now);
         since.elapsed() >= MOMENT
-    }
-
-    #[cfg(loom)]
-    fn is_moment_over(&self) -> bool {
-        true
     }
 }

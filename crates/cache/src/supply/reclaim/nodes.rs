@@ -75,7 +75,7 @@ pub(crate) fn frames_at(pool: &FramePool, place: Place) -> Range<u32> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::supply::transfers::Transfers;

@@ -25,8 +25,6 @@
 //! table_lock, the lock of a *family* an anon_vma lock, and the claim of an entry a PTE claim.
 
 #![deny(unsafe_code)]
-// Models call the internal operations directly, and leave some public functions unused.
-#![cfg_attr(loom, allow(dead_code))]
 
 mod access;
 mod api;
@@ -40,13 +38,12 @@ mod motion;
 mod pages;
 mod supply;
 mod tables;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod words;
 
 pub use access::pin::{OwnedPin, Pin};
 pub use access::view::OfSpace;
-#[cfg(not(loom))]
 pub use api::cache::CacheSpaces;
 pub use api::handles::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};
 pub use areas::maps::Sharing;

@@ -11,7 +11,6 @@
 //! later claims all entries of the page, or its only one, sees the reference.
 
 use std::fmt;
-#[cfg(not(loom))]
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -236,7 +235,6 @@ impl Drop for OwnedPin {
     }
 }
 
-#[cfg(not(loom))]
 impl Deref for Pin<'_> {
     type Target = [u8];
 
@@ -250,7 +248,6 @@ impl Deref for Pin<'_> {
     }
 }
 
-#[cfg(not(loom))]
 impl Deref for OwnedPin {
     type Target = [u8];
 

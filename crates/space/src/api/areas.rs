@@ -2,18 +2,15 @@
 
 use std::ops::Range;
 
-#[cfg(not(loom))]
 use pagewell_cache::File;
 
 use crate::api::handles::Space;
-#[cfg(not(loom))]
 use crate::areas::maps::Sharing;
 use crate::areas::policy::Policy;
 #[cfg(feature = "baselines")]
 use crate::change::fork::ForkMode;
 use crate::change::fork::Forker;
 use crate::change::map::Mapper;
-#[cfg(not(loom))]
 use crate::change::map_file::FileMapper;
 use crate::change::options::{AreaInfo, MapOptions};
 use crate::error::Error;
@@ -66,7 +63,6 @@ impl Space {
     }
 
     /// As [`map_file_with`](Self::map_file_with), for reading and writing.
-    #[cfg(not(loom))]
     pub fn map_file(
         &self,
         file: &File,
@@ -99,7 +95,6 @@ impl Space {
     /// file; `Misaligned` unless it begins at a page of the file; `OtherFrames` if the space's
     /// frames are not those of the file's cache; `ReadOnly` for a shared writable area of a
     /// read-only handle; `NoSuchNode` or `OutOfAddresses`.
-    #[cfg(not(loom))]
     pub fn map_file_with(
         &self,
         file: &File,

@@ -2,7 +2,6 @@
 
 mod access;
 mod areas;
-#[cfg(not(loom))]
 pub(crate) mod cache;
 pub(crate) mod handles;
 mod motion;

@@ -115,7 +115,7 @@ impl Area {
         self.inherited.iter().cloned().chain(own).collect()
     }
 
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(crate) fn nr_families(&self) -> usize {
         self.families().len()
     }

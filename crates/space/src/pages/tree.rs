@@ -196,7 +196,7 @@ impl<V> IntervalTree<V> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

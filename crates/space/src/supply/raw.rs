@@ -56,7 +56,6 @@ pub(crate) fn pins_reference(pool: &FramePool, frame: FrameNr) -> FrameRef<'_> {
     unsafe { FrameRef::from_raw(pool, frame) }
 }
 
-#[cfg(not(loom))]
 pub(crate) fn pinned_slice(pool: &FramePool, frame: FrameNr, off: usize, len: usize) -> &[u8] {
     // SAFETY: (P) the pool is borrowed; (F) the pinned page has the range; (W) nothing is written.
     let bytes = unsafe { pool.view().bytes(frame.get(), off, len) };

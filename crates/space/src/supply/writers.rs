@@ -9,6 +9,7 @@ use std::fmt;
 
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::per_thread::{AtWork, PerThread, Reach};
+use pagewell_sync::scaled;
 
 pub(crate) struct Writers(PerThread<()>);
 
@@ -18,11 +19,8 @@ pub(crate) struct Refused;
 
 impl Writers {
     pub(crate) fn new() -> Self {
-        let nr_writers = if cfg!(loom) {
-            3
-        } else {
-            std::thread::available_parallelism().map_or(1, usize::from) * 2
-        };
+        let nr_processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let nr_writers = scaled(nr_processors * 2, 3);
         Self(PerThread::new(nr_writers, Fences::new(), || ()))
     }
 

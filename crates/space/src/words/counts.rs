@@ -94,7 +94,7 @@ impl fmt::Debug for Counts {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -29,7 +29,7 @@ pub(crate) const fn decide(counts: Counts, references: References) -> Cow {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::words::counts::{ISOLATED, MAPPING, MIGRATION};

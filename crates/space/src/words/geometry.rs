@@ -51,7 +51,7 @@ pub(crate) const fn page_bytes(order: u32) -> u64 {
     (FRAME_BYTES as u64) << order
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

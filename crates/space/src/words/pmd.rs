@@ -124,7 +124,7 @@ impl fmt::Debug for Pmd {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -270,7 +270,7 @@ impl fmt::Debug for Pte {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,12 +1,21 @@
-//! Requests for a file against the flushers that attend to it.
+//! Requests for a file against the flushers that attend to it; stops of the requests; waits for
+//! changes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
+use pagewell_sync::{Mutex, lock};
+
 use super::explore;
 use crate::dirty::attendance::Attendance;
+use crate::dirty::calls::{Call, Calls};
+use crate::dirty::pressure::Changed;
+
+/// Time limit of a wait, which is never over in a model.
+const LIMIT: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct File {
@@ -76,5 +85,53 @@ fn loom_call_vs_attend() {
         for seen in &file.seen {
             assert!(seen.load(Ordering::Relaxed), "a call was lost");
         }
+    });
+}
+
+/// While the requests are stopped, no thread is at work. Afterwards the request is taken.
+#[test]
+fn loom_stop_vs_take() {
+    explore(3, || {
+        let (calls, is_at_work) = (Arc::new(Calls::default()), Arc::new(AtomicBool::new(false)));
+        assert!(calls.add_thread(1));
+        calls.call(Call::Clean(1));
+        let flusher = {
+            let (calls, is_at_work) = (Arc::clone(&calls), Arc::clone(&is_at_work));
+            thread::spawn(move || {
+                assert_eq!(calls.take(LIMIT), Some(Call::Clean(1)));
+                // ORDERING: Relaxed; the lock of the requests orders the stores.
+                is_at_work.store(true, Ordering::Relaxed);
+                is_at_work.store(false, Ordering::Relaxed);
+                calls.done();
+            })
+        };
+        let stopped = calls.stop();
+        assert!(
+            !is_at_work.load(Ordering::Relaxed),
+            "a stopped thread works"
+        );
+        drop(stopped);
+        flusher.join().unwrap();
+        assert!(!is_at_work.load(Ordering::Relaxed));
+    });
+}
+
+/// A thread that waits for a change under a lock does not miss it: a deadlock, since the wait has
+/// no time limit here.
+#[test]
+fn loom_tell_vs_wait() {
+    explore(3, || {
+        let both = Arc::new((Changed::default(), Mutex::new(false)));
+        let teller = {
+            let both = Arc::clone(&both);
+            thread::spawn(move || {
+                *lock(&both.1) = true;
+                both.0.tell();
+            })
+        };
+        let waiter = both.0.waiter();
+        waiter.wait(|| (!*lock(&both.1)).then_some(LIMIT));
+        drop(waiter);
+        teller.join().unwrap();
     });
 }

@@ -20,7 +20,7 @@ pub(crate) struct Claims {
     pub(crate) lives: Arc<Lives>,
     version_floor: Padded<AtomicU64>,
     #[cfg(test)]
-    pub(crate) nr_claimed: AtomicU64,
+    pub(crate) nr_claimed: std::sync::atomic::AtomicU64,
 }
 
 // Readers load `pool`; the end of a claim loads `waits`. Removals of leaves write `version_floor`,
@@ -59,7 +59,7 @@ impl Claims {
             lives: Arc::default(),
             version_floor: Padded(AtomicU64::new(0)),
             #[cfg(test)]
-            nr_claimed: AtomicU64::new(0),
+            nr_claimed: std::sync::atomic::AtomicU64::new(0),
         }
     }
 

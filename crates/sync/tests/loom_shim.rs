@@ -93,6 +93,8 @@ fn loom_try_lock_fails_while_another_thread_holds_the_lock() {
             })
         };
         let mut nr = lock(&shared.nr);
+        // The other thread may run now.
+        thread::yield_now();
         *nr += 1;
         drop(nr);
         let has_locked = other.join().unwrap();

@@ -1,7 +1,8 @@
 //! Types of `std::sync` for tests: they take part in simulations, and record accesses.
 //!
-//! `pagewell-sync` with the feature `simulated` exports these types in place of `std`'s. In a thread
-//! that neither belongs to a [simulation](run) nor [records](noted), they behave like `std`'s.
+//! `pagewell-sync` with the feature `simulated` exports these types in place of `std`'s. In a
+//! thread that neither belongs to a [simulation](run) nor [records](noted), they behave like
+//! `std`'s.
 //!
 //! # Simulation
 //!
@@ -22,9 +23,10 @@
 //!
 //! # Records
 //!
-//! [`noted`] returns the accesses of a thread to memory that may be shared: stores, read-modify-writes
-//! and `SeqCst` fences, acquisitions of locks, and changes of the counts of an [`Arc`]. Not recorded:
-//! loads, releases of locks, drops of a [`Weak`], and accesses to page bytes.
+//! [`noted`] returns the accesses of a thread to memory that may be shared: stores,
+//! read-modify-writes and `SeqCst` fences, acquisitions of locks, and changes of the counts of an
+//! [`Arc`]. Not recorded: loads, releases of locks, drops of a [`Weak`], and accesses to page
+//! bytes.
 
 mod atomics;
 mod locks;

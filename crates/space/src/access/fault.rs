@@ -7,7 +7,6 @@ use pagewell_frame::{FrameNr, UniqueFrame};
 use crate::areas::area::Area;
 use crate::error::ErrorKind;
 use crate::mm::space::Mm;
-use crate::motion::compact::Compactor;
 use crate::pages::family::Family;
 use crate::pages::owner::Binding;
 use crate::words::claim::{Claim, look};
@@ -66,9 +65,8 @@ impl<'m> Faulter<'m> {
     pub(crate) fn new_page(self, area: &Area, addr: u64) -> Result<NewPage<'m>, ErrorKind> {
         let index = area.index_of(addr);
         let place = area.place(index, self.mm.shared.pool().nr_nodes());
-        let block = Compactor::of(&self.mm.shared.supply)
-            .alloc(area.order, place)
-            .ok_or(ErrorKind::OutOfFrames)?;
+        let block = self.mm.shared.alloc(area.order, place);
+        let block = block.ok_or(ErrorKind::OutOfFrames)?;
         let family = area.own_family(&**self.mm);
         Ok(NewPage {
             block,

@@ -7,7 +7,6 @@ use pagewell_sync::read;
 
 use crate::api::handles::{Space, Spaces};
 use crate::error::{Error, ErrorKind, Op};
-use crate::motion::compact::Compactor;
 use crate::motion::migrate::Migrator;
 use crate::motion::report::{Engine, Migrated};
 
@@ -56,9 +55,8 @@ impl Spaces {
         shared.supply.with_room(
             |_| (order, Place::Anywhere),
             || {
-                Compactor::of(&shared.supply)
-                    .alloc(order, Place::Anywhere)
-                    .ok_or_else(|| Error::new(ErrorKind::OutOfFrames, Op::Compact))
+                let block = shared.alloc(order, Place::Anywhere);
+                block.ok_or_else(|| Error::new(ErrorKind::OutOfFrames, Op::Compact))
             },
         )
     }

@@ -1,8 +1,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pagewell_frame::FramePool;
+use pagewell_frame::{FramePool, Order, Place, UniqueFrame};
 
+use crate::motion::compact::Compactor;
 use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
 use crate::supply::source::FrameSource;
@@ -25,6 +26,15 @@ impl Shared {
     #[inline]
     pub(crate) fn pool(&self) -> &FramePool {
         self.supply.pool()
+    }
+
+    /// Allocates a block, if necessary by evictions, and for several frames by moves of pages.
+    pub(crate) fn alloc(&self, order: Order, place: Place) -> Option<UniqueFrame<'_>> {
+        let free = self.supply.alloc(order, place);
+        if free.is_some() || order == Order::ZERO {
+            return free;
+        }
+        Compactor::of(&self.supply).compact(order, place)
     }
 
     #[inline]

@@ -53,17 +53,8 @@ impl<'s> Compactor<'s> {
         self.supply.pool()
     }
 
-    /// Allocates a block, if necessary by evictions, and for several frames by moves of pages.
-    pub(crate) fn alloc(self, order: Order, place: Place) -> Option<UniqueFrame<'s>> {
-        if let Some(block) = self.supply.alloc(order, place) {
-            return Some(block);
-        }
-        (order > Order::ZERO)
-            .then(|| self.compact(order, place))
-            .flatten()
-    }
-
-    fn compact(self, order: Order, place: Place) -> Option<UniqueFrame<'s>> {
+    /// Assembles a block of several frames.
+    pub(crate) fn compact(self, order: Order, place: Place) -> Option<UniqueFrame<'s>> {
         self.places(order, place)
             .into_iter()
             .take(MAX_PLACES)

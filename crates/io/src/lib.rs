@@ -11,7 +11,7 @@
 //! | [`testing`] | internals for the test doubles of the crate `pagewell-io-testing` |
 
 #![deny(unsafe_code)]
-// Models do without io_uring, which alone uses some functions.
+// Only io_uring, which models exclude, uses some functions.
 #![cfg_attr(loom, allow(dead_code))]
 
 mod backend;

@@ -1,4 +1,4 @@
-//! Memory that is never freed, except at the end of a model's execution.
+//! Memory that is never freed, except in models.
 
 /// Reference to a value that is never freed. In a model, the last reference frees it.
 #[cfg(not(loom))]

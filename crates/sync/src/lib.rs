@@ -35,8 +35,9 @@ pub use loom::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuar
 #[cfg(loom)]
 pub use modelled::{Condvar, WaitTimeoutResult};
 
-/// Mutex of records on which no protocol depends: models do not explore who locks it first. Its
-/// holder uses no lock and no atomic.
+/// Mutex whose orders of acquisition models do not explore, and whose memory ordering they do not
+/// see: for times, counts and numbers of attempts. A holder acquires no other lock, and uses no
+/// atomic of a model.
 #[cfg(not(loom))]
 pub use self::{Mutex as RecordMutex, MutexGuard as RecordGuard, lock as lock_record};
 #[cfg(loom)]

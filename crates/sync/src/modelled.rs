@@ -1,8 +1,8 @@
-//! What models have in place of threads, time and condition variables of the system.
+//! Substitutes in models for threads, time and condition variables of the system.
 //!
-//! In a model, time stands still: no instant is later than another, no time limit is ever over, and
-//! a wait with a time limit ends only by a notification. loom reports a wait without one as a
-//! deadlock. The threads that a model explores are its own: the library starts none.
+//! In a model, time stands still: all calls of `Instant::now` return the same instant, no timeout
+//! expires, and a wait with a timeout ends only by a notification. loom reports a wait without one
+//! as a deadlock. A model starts the threads that it explores; [`spawn_named`] starts none.
 
 use std::io;
 use std::ops::{Add, Sub};
@@ -88,10 +88,10 @@ impl Condvar {
 }
 
 fn without_limit<T>(waited: LockResult<MutexGuard<'_, T>>) -> Waited<'_, T> {
-    let late = WaitTimeoutResult(());
+    let result = WaitTimeoutResult(());
     match waited {
-        Ok(guard) => Ok((guard, late)),
-        Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), late))),
+        Ok(guard) => Ok((guard, result)),
+        Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), result))),
     }
 }
 
@@ -148,7 +148,7 @@ pub fn sleep(_: Duration) {
     loom::thread::yield_now();
 }
 
-/// Fails: a model has no threads but its own.
+/// Returns the error `Unsupported`, since a model has only the threads that it starts itself.
 pub fn spawn_named(_: &str, _: impl FnOnce() + Send + 'static) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -4,6 +4,7 @@
 
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
+use pagewell_sync::scaled;
 
 /// Alignment in bytes that suffices for every direct transfer.
 const UNIT: usize = 4096;
@@ -41,6 +42,9 @@ impl Aligned {
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        if scaled(false, true) {
+            unreachable!("a model has no bytes in memory");
+        }
         let words = &mut self.words[self.start..self.start + self.nr_words];
         let len = size_of_val(words);
         // SAFETY: the words are initialized, have no padding, allow any value, and are exclusively

@@ -6,6 +6,8 @@
 //! waits ([`Call::CleanNow`]), since a busy thread may hang.
 //!
 //! Locks. The holder of the lock waits for nothing, so a thread that holds claims may acquire it.
+//!
+//! Verified by `loom_stop_vs_take`.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -135,7 +137,8 @@ impl Calls {
         self.lock().nr_threads -= 1;
     }
 
-    /// Always `true` in a model, which has no flushers.
+    /// Always `true` in a model, which has no flushers: a thread that lacks frames because pages
+    /// are dirty gets an error there, and does not wait for them to be cleaned.
     pub(crate) fn are_stopped(&self) -> bool {
         scaled(false, true) || self.lock().are_stopped
     }

@@ -34,7 +34,7 @@ impl Keeper for Files {
         if let Some(mapping) = self.registry.mapping(number) {
             lock(&self.left).push(Share::of_counted(mapping));
         }
-        // If no thread can be started now, the request waits until one is.
+        // If no thread can be started now, the request waits until one is: in a model, for ever.
         let _ = self.flushers.start(&self);
         self.shared.pressure.calls.call(Call::Close);
     }

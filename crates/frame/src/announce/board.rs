@@ -70,7 +70,7 @@ impl Board {
 /// Unused hazard tables. The lock is `std`'s, because the list outlives a simulation.
 static FREE: std::sync::Mutex<Vec<Board>> = std::sync::Mutex::new(Vec::new());
 
-/// A model frees its tables, since the objects of loom end with an execution.
+/// A model frees its tables, since loom's objects are valid in one execution only.
 const ARE_REUSED: bool = scaled(true, false);
 
 /// Maximum number of attempts, after which a hazard table is leaked or a new one is created.

@@ -46,16 +46,16 @@ impl DirectTransfers {
         blocks::write(file, &self.gate, bufs, pos, self.unit)
     }
 
-    /// Calls `tell` while no partial block is being written.
-    pub fn size(&self, tell: impl FnOnce() -> io::Result<u64>) -> io::Result<u64> {
+    /// Calls `size` while no partial block is being written.
+    pub fn size(&self, size: impl FnOnce() -> io::Result<u64>) -> io::Result<u64> {
         let _shared = self.gate.share();
-        tell()
+        size()
     }
 
-    /// Calls `set` while nothing is being written.
-    pub fn set_size(&self, set: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    /// Calls `set_size` while nothing is being written.
+    pub fn set_size(&self, set_size: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let _alone = self.gate.alone();
-        set()
+        set_size()
     }
 
     /// Fails with `EINVAL`, as the system does, unless the transfer is one of whole blocks.

@@ -169,7 +169,7 @@ impl<'a> RacyBytes<'a> {
 
 #[cfg(loom)]
 impl<'a> RacyBytes<'a> {
-    /// Refers to bytes in memory, of which a model has none.
+    /// Refers to bytes in memory. A model has no such bytes.
     ///
     /// # Safety
     ///

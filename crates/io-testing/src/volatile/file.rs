@@ -4,14 +4,13 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pagewell_io::testing::{Blocks, DirectTransfers, gather, scatter, too_large, total_len};
+use pagewell_io::testing::{
+    Blocks, DirectTransfers, MOST_BYTES, gather, scatter, too_large, total_len,
+};
 use pagewell_io::{Backend, FileId, Transfers};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use super::state::{Shared, SyncNames};
-
-/// Maximum file offset, as on Linux.
-const MOST_BYTES: u64 = i64::MAX as u64;
 
 /// A file of a [`VolatileDevice`](crate::VolatileDevice), open for reading and writing.
 #[derive(Debug)]

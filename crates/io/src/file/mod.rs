@@ -58,4 +58,4 @@ pub(crate) use self::forked::check_process;
 pub use self::lock::LockWait;
 pub use self::options::{FileLock, FileOptions};
 pub use self::simulated::DirectTransfers;
-pub(crate) use self::transfer::MOST_BYTES;
+pub use self::transfer::MOST_BYTES;

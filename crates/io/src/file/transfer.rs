@@ -15,7 +15,7 @@ use crate::backend::{too_large, total_len};
 const MOST_BUFFERS: usize = 256;
 
 /// Maximum file offset of the system. No file has bytes at or beyond it.
-pub(crate) const MOST_BYTES: u64 = libc::off_t::MAX as u64;
+pub const MOST_BYTES: u64 = libc::off_t::MAX as u64;
 
 /// Reads until the buffers are full, the file ends, or `unit` does not divide the bytes read.
 pub(super) fn read(

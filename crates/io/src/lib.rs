@@ -4,22 +4,27 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `aligned` | [`Aligned`]: memory for direct transfers |
 //! | `backend` | the [`Backend`] trait and its contract; requests that complete later |
 //! | `memory` | [`MemoryBackend`]: bytes in memory |
 //! | `file` | [`FileBackend`]: a file, through the kernel's page cache or past it |
 //! | [`engine`] | concurrent requests: by the caller, threads, io_uring or a simulator |
+//! | [`pools`] | the engine of a cache, and threads for calls that may block |
 //! | [`testing`] | internals for the test doubles of the crate `pagewell-io-testing` |
 
 #![deny(unsafe_code)]
 // Only io_uring, which models exclude, uses some functions.
 #![cfg_attr(loom, allow(dead_code))]
 
+mod aligned;
 mod backend;
 pub mod engine;
 mod file;
 mod memory;
+pub mod pools;
 pub mod testing;
 
+pub use aligned::Aligned;
 pub use backend::{Backend, FileId};
 pub use backend::{Buffered, Transfers};
 pub use file::{

@@ -10,6 +10,7 @@ pub use std::sync::atomic::Ordering;
 pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Stores `value` with release ordering in a word that other threads change by read-modify-writes.
+#[cfg_attr(feature = "simulated", track_caller)]
 #[inline(always)]
 pub fn store_release(word: &AtomicU32, value: u32) {
     // ORDERING: Release; the caller names the acquire that it pairs with.

@@ -7,7 +7,6 @@ use pagewell_frame::{
 use pagewell_io::engine::Settings;
 
 use crate::api::cache::Cache;
-use crate::base::engines::Engines;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageSize;
 use crate::base::system;
@@ -15,6 +14,7 @@ use crate::dirty::pressure::Limits;
 use crate::files::setup::files_with;
 use crate::supply::policy::Eviction;
 use crate::supply::policy::queues::Queues;
+use pagewell_io::pools::Engines;
 
 /// Minimum number of frames. In a smaller cache, a few threads could hold all frames at once.
 const MIN_FRAMES: u64 = 16;

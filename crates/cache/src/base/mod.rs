@@ -1,18 +1,14 @@
-//! Slot and state words, value types, I/O engines, and memory of the operating system.
+//! Slot and state words, value types, and memory of the operating system.
 //!
 //! Owns. The slot's word ([`slot`]) and the page's state ([`page_state`]), with every legal
 //! transition; page numbers and sizes ([`page`]), writes to a page ([`edit`]), leaf clusters
-//! ([`extent`]), errors ([`error`]); page codecs ([`page_hooks`]) and their [`layout`]; I/O engines
-//! ([`engines`]) and offloaded calls ([`errand`]); the owning process ([`home`]); memory
-//! ([`aligned`], [`system`]).
+//! ([`extent`]), errors ([`error`]); page codecs ([`page_hooks`]) and their [`layout`]; the owning
+//! process ([`home`]); memory ([`system`]).
 //!
 //! Calls no other module of the cache. A [`slot`] and a [`page_state`] are plain values; the module
 //! that owns the atomic word changes it.
 
-pub(crate) mod aligned;
 pub(crate) mod edit;
-pub(crate) mod engines;
-pub(crate) mod errand;
 pub(crate) mod error;
 pub(crate) mod extent;
 pub(crate) mod home;

@@ -10,7 +10,7 @@
 
 use pagewell_sync::{Mutex, lock};
 
-use crate::base::aligned::Aligned;
+use pagewell_io::Aligned;
 
 /// Maximum number of bytes of a file's reserve.
 const MOST: usize = 1 << 20;
@@ -40,7 +40,7 @@ impl Reserve {
     pub(crate) fn new(page_size: usize, cache_bytes: usize) -> Self {
         let (nr_chunks, nr_pages) = Self::shape(page_size, cache_bytes);
         let free: Vec<Aligned> = (0..nr_chunks)
-            .map(|_| Aligned::new(nr_pages * page_size))
+            .map(|_| Aligned::new(nr_pages * page_size, Aligned::MOST_UNIT))
             .collect();
         Self {
             nr_bytes: free.iter().map(Aligned::nr_bytes).sum(),

@@ -6,7 +6,6 @@ use pagewell_frame::{Order, UniqueFrame};
 use pagewell_io::FileId;
 use pagewell_sync::lock;
 
-use crate::base::engines::Engines;
 use crate::base::error::Error;
 use crate::dirty::calls::Call;
 use crate::files::clean::Cleaner;
@@ -17,6 +16,7 @@ use crate::index::leaf::Leaf;
 use crate::mapping::keeper::Keeper;
 use crate::supply::leaves::Leaves;
 use crate::supply::owners::LeafOwners;
+use pagewell_io::pools::Engines;
 
 impl Keeper for Files {
     fn engines(&self) -> &Arc<Engines> {

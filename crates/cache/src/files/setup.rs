@@ -3,7 +3,6 @@ use std::sync::{Arc, Weak};
 use pagewell_frame::{FramePool, PoolOwner};
 use pagewell_sync::Mutex;
 
-use crate::base::engines::Engines;
 use crate::dirty::pressure::Limits;
 use crate::files::flushers::Flushers;
 use crate::files::registry::Registry;
@@ -12,6 +11,7 @@ use crate::files::state::Files;
 use crate::mapping::shared::Shared;
 use crate::supply::owners::LeafOwners;
 use crate::supply::policy::Eviction;
+use pagewell_io::pools::Engines;
 
 /// Uses the default limits, and CLOCK, by which the order of the frames determines evictions.
 #[cfg(any(test, loom))]

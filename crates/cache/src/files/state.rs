@@ -3,12 +3,12 @@ use std::sync::{Arc, Weak};
 use pagewell_frame::PoolOwner;
 use pagewell_sync::Mutex;
 
-use crate::base::engines::Engines;
 use crate::files::flushers::Flushers;
 use crate::files::registry::Registry;
 use crate::files::share::Share;
 use crate::mapping::shared::Shared;
 use crate::supply::parts::Supply;
+use pagewell_io::pools::Engines;
 
 #[derive(Debug)]
 pub(crate) struct Files {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use pagewell_frame::Order;
 use pagewell_io::FileId;
 
-use crate::base::engines::Engines;
 use crate::base::error::Error;
+use pagewell_io::pools::Engines;
 
 pub(crate) trait Keeper: fmt::Debug + Send + Sync {
     fn engines(&self) -> &Arc<Engines>;

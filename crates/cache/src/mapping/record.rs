@@ -18,7 +18,6 @@ use pagewell_sync::shard::Padded;
 use pagewell_sync::thread::Backoff;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
-use crate::base::engines::Engines;
 use crate::base::error::{Error, ErrorKind, Failure, Op};
 use crate::base::home::check_may_wait;
 use crate::base::layout::Layout;
@@ -47,6 +46,7 @@ use crate::supply::charge::Charges;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 use crate::supply::permits::OfFile;
+use pagewell_io::pools::Engines;
 
 /// Maximum size of one read from the backend, in bytes.
 const MOST_BYTES: usize = 1 << 20;

@@ -8,11 +8,11 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::{LINES, Padded, is_apart};
 
-use crate::base::engines::Engines;
 use crate::base::home::Home;
 use crate::dirty::pressure::{Limits, Pressure};
 use crate::supply::parts::Supply;
 use crate::supply::policy::Eviction;
+use pagewell_io::pools::Engines;
 
 /// Owned pins ([`OwnedPageGuard`](crate::OwnedPageGuard)) keep only this part, with the pool.
 #[derive(Debug)]

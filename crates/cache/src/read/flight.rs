@@ -11,9 +11,9 @@
 //!
 //! Page codecs. A codec may block, and the completing thread may be one that all files need, or
 //! have other fills to complete. Therefore it passes the fill to a decoder thread
-//! ([`Engines::restore`](crate::base::engines::Engines::restore)).
+//! ([`Engines::restore`](pagewell_io::pools::Engines::restore)).
 //!
-//! Wakers. Waker threads call the wakers of tasks ([`Engines`](crate::base::engines::Engines)),
+//! Wakers. Waker threads call the wakers of tasks ([`Engines`](pagewell_io::pools::Engines)),
 //! after the completion has dropped its reference to the file: a waker may run a task that drops
 //! the file's last handle, which waits for other requests. The completion calls the wakers itself
 //! only if the system provides no thread.

@@ -3,7 +3,7 @@
 //! The I/O engine reads a missing page ([`crate::read::flight`]). If the slot is claimed, the
 //! task's waker waits for the end of the claim ([`WaitTable`](pagewell_sync::parking::WaitTable)).
 //! Where a thread would wait for anything else, such as a reservation, a frame or a truncation, an
-//! offloaded call does the lookup ([`Errand`](crate::base::errand::Errand)).
+//! offloaded call does the lookup ([`Errand`](pagewell_io::pools::Errand)).
 
 use std::task::Waker;
 

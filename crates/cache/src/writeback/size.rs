@@ -44,7 +44,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use pagewell_sync::bytes::RacySource;
 
-use crate::base::aligned::Aligned;
 use crate::base::page::PageNr;
 use crate::base::page_hooks::is_zeros;
 use crate::dirty::commits::Sync;
@@ -52,6 +51,7 @@ use crate::dirty::service::{InStep, Step};
 use crate::dirty::storage::{Durability, Storage};
 use crate::mapping::record::Mapping;
 use crate::writeback::durable::Durable;
+use pagewell_io::Aligned;
 
 #[derive(Debug)]
 #[must_use]
@@ -259,7 +259,7 @@ impl StorageSize<'_> {
         }
         let (layout, size) = (self.0.layout(), self.0.fill_size());
         let start = layout.pages_end(size);
-        let memory = Aligned::new(self.0.page_size());
+        let memory = Aligned::new(self.0.page_size(), Aligned::MOST_UNIT);
         let bytes = memory
             .bytes()
             .slice(0, (layout.stored(size) - start) as usize);

@@ -25,7 +25,6 @@
 //! Verified by: `crates/pagewell/tests/page_hooks` (`what_was_cut_off_does_not_come_back*`,
 //! `a_page_that_was_written_before_its_size*`).
 
-use crate::base::aligned::Aligned;
 use crate::base::error::{Cause, Error, ErrorKind, Failure, Op};
 use crate::base::page::PageNr;
 use crate::base::page_hooks::{Hooks, OutgoingPage, call_page_hook, is_zeros};
@@ -38,6 +37,7 @@ use crate::writeback::durable::Durable;
 use crate::writeback::flush::Flusher;
 use crate::writeback::run::stored_as_zeros;
 use crate::writeback::size::StorageSize;
+use pagewell_io::Aligned;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -105,7 +105,7 @@ impl TailKeeper<'_> {
 
     /// Returns `None` if `page` is a hole in the backend.
     fn stored(self, hooks: &Hooks, page: PageNr, op: Op) -> Result<Option<Vec<u8>>, Error> {
-        let memory = Aligned::new(self.0.page_size());
+        let memory = Aligned::new(self.0.page_size(), Aligned::MOST_UNIT);
         let pos = page << self.0.page_shift();
         let nr = self
             .0
@@ -149,7 +149,7 @@ impl TailKeeper<'_> {
         if !were_zeros && is_zeros(outgoing.bytes()) {
             return Err(refused(stored_as_zeros()));
         }
-        let memory = Aligned::new(self.0.page_size());
+        let memory = Aligned::new(self.0.page_size(), Aligned::MOST_UNIT);
         memory.bytes().copy_from(0, outgoing.bytes());
         let pos = page << self.0.page_shift();
         let end = pos + used as u64;

@@ -2,11 +2,11 @@
 
 use std::io;
 
-use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
 use super::gate::Gate;
 use super::transfer;
+use crate::aligned::Aligned;
 use crate::backend::{Span, too_large, total_len};
 
 /// Maximum number of bytes in aligned memory at a time. A multiple of every alignment.
@@ -40,31 +40,6 @@ pub(super) fn are_aligned(spans: impl IntoIterator<Item = Span>, pos: u64, unit:
         end = end.saturating_add(span.len() as u64);
     }
     bits.is_multiple_of(unit) && end <= transfer::MOST_BYTES
-}
-
-struct Aligned {
-    words: Vec<AtomicU64>,
-    /// Offset of the aligned part in bytes.
-    start: usize,
-    len: usize,
-}
-
-impl Aligned {
-    fn new(len: usize, unit: usize) -> Self {
-        let words: Vec<AtomicU64> = (0..(len + unit).div_ceil(8) + 1)
-            .map(|_| AtomicU64::new(0))
-            .collect();
-        let address = words.as_ptr().addr();
-        Self {
-            start: address.next_multiple_of(unit) - address,
-            words,
-            len,
-        }
-    }
-
-    fn bytes(&self) -> RacyBytes<'_> {
-        RacyBytes::from_words(&self.words).slice(self.start, self.len)
-    }
 }
 
 pub(super) fn read(
@@ -236,6 +211,8 @@ impl Cursor<'_, RacyBytes<'_>> {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+
+    use pagewell_sync::atomic::AtomicU64;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What only crates of this workspace need, and no function that programs see returns: by crate and name.
-const NOT_FOR_PROGRAMS: [(&str, &str); 12] = [
+const NOT_FOR_PROGRAMS: [(&str, &str); 14] = [
     // Numbers of the layout of words.
     ("frame", "FRAME_NR_BITS"),
     ("frame", "FRAME_SHIFT"),
@@ -23,6 +23,9 @@ const NOT_FOR_PROGRAMS: [(&str, &str); 12] = [
     ("cache", "companion_or_else"),
     // The wait of `OpenOptions::lock`.
     ("io", "LockWait"),
+    // For the cache.
+    ("io", "Aligned"),
+    ("io", "pools"),
     // For the crate of test doubles.
     ("io", "testing"),
     // There in models only.

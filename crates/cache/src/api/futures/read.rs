@@ -6,12 +6,12 @@ use std::task::{Context, Poll, ready};
 
 use super::call::{call, given_up};
 use crate::api::file::File;
-use crate::base::errand::Errand;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::read::lookup::{Found, Lookup};
 use crate::read::prefetch::Prefetcher;
 use crate::read::reader::{FastRead, Guide, ReadPath, Reader};
 use crate::read::task::{Step, Waiting};
+use pagewell_io::pools::Errand;
 
 type Outcome = (Vec<u8>, Result<usize, Error>);
 

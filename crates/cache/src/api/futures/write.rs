@@ -10,7 +10,6 @@ use pagewell_sync::thread::Backoff;
 use super::call::{call, given_up};
 use crate::api::file::File;
 use crate::base::edit::Edit;
-use crate::base::errand::Errand;
 use crate::base::error::{Error, Op};
 use crate::index::file_index::WATCHES;
 use crate::read::task::{Step, Waiting};
@@ -18,6 +17,7 @@ use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
 use crate::write::lock_wait::leave_waker;
 use crate::write::page::{Attempt, Bound, PageWriter, Throttle};
+use pagewell_io::pools::Errand;
 
 type Outcome<T> = (Vec<u8>, Result<T, Error>);
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::{Zeros, nr_evicted, pin};
-use crate::base::engines::Engines;
 use crate::base::page::PageSize;
 use crate::dirty::options::Access;
 use crate::dirty::pressure::Limits;
@@ -16,6 +15,7 @@ use crate::mapping::remove::{Remover, Unclean};
 use crate::supply::counters::Event;
 use crate::supply::policy::Eviction;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FramePool, PoolConfig};
+use pagewell_io::pools::Engines;
 use pagewell_sync::atomic::Ordering;
 use pagewell_testkit::Seed;
 

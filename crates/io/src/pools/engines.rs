@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use pagewell_io::engine::{
+use crate::engine::{
     Chosen, Engine, Reason, Refusal, Settings, WakerThreads, WorkerEngine, WorkerSettings,
 };
 
-/// The I/O engine, and three sets of threads. `callers` make offloaded calls, which may wait
-/// for transfers, syncs and locked pages, and so for a decoder or for a task that must be
-/// woken. So other threads decode pages (`restorers`) and call wakers (`waking`).
+/// The I/O engine, and three sets of threads. `callers` make offloaded calls, which may wait for
+/// transfers, syncs and locked pages, and so for a decoder or for a task that must be woken. So
+/// other threads decode pages (`restorers`) and call wakers (`waking`).
 #[derive(Debug, Default)]
-pub(crate) struct Engines {
+pub struct Engines {
     settings: Settings,
     chosen: OnceLock<Chosen>,
     interim: OnceLock<Chosen>,
@@ -30,10 +30,10 @@ pub(crate) struct Engines {
 
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Maximum number of threads that make offloaded calls: in total, and for one file while no
-/// other file has calls ([`WorkerEngine::for_calls`]). The limit for one file also bounds the
-/// number of offloaded syncs in one group commit. Even if 16 files have 64 hanging calls each,
-/// another file gets a thread.
+/// Maximum number of threads that make offloaded calls: in total, and for one file while no other
+/// file has calls ([`WorkerEngine::for_calls`]). The limit for one file also bounds the number of
+/// offloaded syncs in one group commit. Even if 16 files have 64 hanging calls each, another file
+/// gets a thread.
 const CALLERS: usize = 256;
 const CALLERS_OF_FILE: usize = 64;
 
@@ -44,7 +44,11 @@ const RESTORERS_OF_FILE: usize = 8;
 
 impl Engines {
     /// If `settings` name an I/O engine whose creation may fail, creates it now.
-    pub(crate) fn new(settings: Settings) -> Result<Self, Refusal> {
+    ///
+    /// # Errors
+    ///
+    /// Why the system refuses it.
+    pub fn new(settings: Settings) -> Result<Self, Refusal> {
         let mut engines = Self::default();
         engines.settings = settings;
         if settings.choice.may_fail() {
@@ -53,15 +57,17 @@ impl Engines {
         Ok(engines)
     }
 
+    /// Uses `engine`.
     #[cfg(feature = "simulated")]
-    pub(crate) fn of(engine: Arc<dyn Engine>) -> Self {
+    pub fn of(engine: Arc<dyn Engine>) -> Self {
         let engines = Self::default();
-        let reason = pagewell_io::engine::Reason::Asked;
+        let reason = Reason::Asked;
         let _ = engines.chosen.set(Chosen { engine, reason });
         engines
     }
 
-    pub(crate) fn chosen(&self) -> &Chosen {
+    /// Returns the I/O engine, and why it was chosen.
+    pub fn chosen(&self) -> &Chosen {
         match self.chosen.get() {
             Some(chosen) => chosen,
             None => self.choose(),
@@ -92,7 +98,7 @@ impl Engines {
     }
 
     /// Submits an offloaded call. `key` identifies the file ([`WorkerEngine::call`]).
-    pub(crate) fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
+    pub fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
         let callers = self.callers.get_or_init(|| {
             // The closure acquires no lock, so no other thread of a simulation runs during it.
             WorkerEngine::for_calls(WorkerSettings {
@@ -105,7 +111,7 @@ impl Engines {
     }
 
     /// Submits a call of a page codec to the decoder threads. `key` identifies the file.
-    pub(crate) fn restore(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
+    pub fn restore(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
         let restorers = self.restorers.get_or_init(|| {
             WorkerEngine::for_calls(WorkerSettings {
                 threads: RESTORERS,
@@ -116,11 +122,13 @@ impl Engines {
         restorers.call(key, call);
     }
 
-    pub(crate) fn waking(&self) -> &WakerThreads {
+    /// Returns the threads that call wakers.
+    pub fn waking(&self) -> &WakerThreads {
         &self.waking
     }
 
-    pub(crate) fn engine(&self) -> &dyn Engine {
+    /// Returns the I/O engine.
+    pub fn engine(&self) -> &dyn Engine {
         &*self.chosen().engine
     }
 }

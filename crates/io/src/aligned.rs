@@ -6,51 +6,61 @@ use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::scaled;
 
-/// Alignment in bytes that suffices for every direct transfer.
-const UNIT: usize = 4096;
-
 const WORD: usize = size_of::<AtomicU64>();
 
+/// Zeroed memory for transfers, aligned as direct I/O requires.
 #[derive(Debug)]
-pub(crate) struct Aligned {
+pub struct Aligned {
     words: Vec<AtomicU64>,
+    /// First word of the aligned part.
     start: usize,
-    nr_words: usize,
+    len: usize,
 }
 
 impl Aligned {
-    pub(crate) fn new(len: usize) -> Self {
-        let nr_words = len.div_ceil(WORD);
+    /// Alignment in bytes that suffices for every direct transfer.
+    pub const MOST_UNIT: usize = 4096;
+
+    /// Allocates `len` bytes aligned to `unit`, a power of two and a multiple of 8.
+    #[must_use]
+    pub fn new(len: usize, unit: usize) -> Self {
         // Writes each word, so that the system allocates the memory now, not when memory is short.
-        let words: Vec<AtomicU64> = (0..nr_words + UNIT / WORD)
+        let words: Vec<AtomicU64> = (0..(len + unit).div_ceil(WORD))
             .map(|_| AtomicU64::new(0))
             .collect();
         let address = words.as_ptr().addr();
         Self {
-            start: (address.next_multiple_of(UNIT) - address) / WORD,
+            start: (address.next_multiple_of(unit) - address) / WORD,
             words,
-            nr_words,
+            len,
         }
     }
 
-    pub(crate) fn nr_bytes(&self) -> usize {
+    /// Returns the number of bytes that are allocated.
+    #[must_use]
+    pub fn nr_bytes(&self) -> usize {
         self.words.capacity() * WORD
     }
 
-    pub(crate) fn bytes(&self) -> RacyBytes<'_> {
-        RacyBytes::from_words(&self.words[self.start..self.start + self.nr_words])
+    /// Returns the aligned bytes, which may be accessed concurrently.
+    #[must_use]
+    pub fn bytes(&self) -> RacyBytes<'_> {
+        RacyBytes::from_words(&self.words[self.start..]).slice(0, self.len)
     }
 
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    /// Returns the aligned bytes. In a model, panics.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         if scaled(false, true) {
             unreachable!("a model has no bytes in memory");
         }
-        let words = &mut self.words[self.start..self.start + self.nr_words];
-        let len = size_of_val(words);
+        let words = &mut self.words[self.start..];
         // SAFETY: the words are initialized, have no padding, allow any value, and are exclusively
         // borrowed as long as the bytes. The kernel accesses them only through `bytes`, for
         // requests that have completed before the owner calls this.
-        unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), len) }
+        let all = unsafe {
+            std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words))
+        };
+        &mut all[..self.len]
     }
 }
 
@@ -61,7 +71,7 @@ mod tests {
     #[test]
     fn the_same_bytes_in_both_ways_and_aligned() {
         for len in [4096, 65536] {
-            let mut memory = Aligned::new(len);
+            let mut memory = Aligned::new(len, Aligned::MOST_UNIT);
             assert!(memory.nr_bytes() >= len);
             let bytes = memory.bytes_mut();
             assert_eq!(bytes.len(), len);

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use pagewell_io::engine::WakerThreads;
+use crate::engine::WakerThreads;
 use pagewell_sync::parking::Courier;
 use pagewell_sync::{Mutex, lock};
 
-use crate::base::engines::Engines;
+use super::engines::Engines;
 
 /// Handle of an offloaded call, held by its task. After the handle's drop, the call is still made.
 #[derive(Debug)]
-pub(crate) struct Errand<T>(Arc<Mutex<State<T>>>);
+pub struct Errand<T>(Arc<Mutex<State<T>>>);
 
 #[derive(Debug)]
 enum State<T> {
@@ -53,11 +53,7 @@ impl<T> Drop for Caller<T> {
 impl<T: Send + 'static> Errand<T> {
     /// Submits `call` to the threads for offloaded calls. `key` identifies the file. When the call
     /// is made, its captures are dropped before the task is woken.
-    pub(crate) fn begin(
-        engines: &Engines,
-        key: usize,
-        call: impl FnOnce() -> T + Send + 'static,
-    ) -> Self {
+    pub fn begin(engines: &Engines, key: usize, call: impl FnOnce() -> T + Send + 'static) -> Self {
         let state = Arc::new(Mutex::new(State::Begun(None)));
         let caller = Caller {
             state: Arc::clone(&state),
@@ -70,7 +66,7 @@ impl<T: Send + 'static> Errand<T> {
 
     /// Returns the result of the call, once; `None` if the call was never made, or its result was
     /// already returned. While the call is pending, stores the waker. Resumes a panic of the call.
-    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<Option<T>> {
+    pub fn poll(&self, context: &Context<'_>) -> Poll<Option<T>> {
         let mut state = lock(&self.0);
         match &mut *state {
             State::Begun(waker) => {

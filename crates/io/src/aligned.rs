@@ -21,15 +21,17 @@ impl Aligned {
     /// Alignment in bytes that suffices for every direct transfer.
     pub const MOST_UNIT: usize = 4096;
 
-    /// Allocates `len` bytes aligned to `unit`, a power of two and a multiple of 8.
+    /// Allocates `len` bytes aligned to `unit`. Panics unless that is a power of two.
     #[must_use]
     pub fn new(len: usize, unit: usize) -> Self {
+        assert!(unit.is_power_of_two(), "alignment of {unit} bytes");
         // Writes each word, so that the system allocates the memory now, not when memory is short.
         let words: Vec<AtomicU64> = (0..(len + unit).div_ceil(WORD))
             .map(|_| AtomicU64::new(0))
             .collect();
         let address = words.as_ptr().addr();
         Self {
+            // The words are aligned to 8 bytes, so this is a number of words for smaller units too.
             start: (address.next_multiple_of(unit) - address) / WORD,
             words,
             len,
@@ -70,8 +72,9 @@ mod tests {
 
     #[test]
     fn the_same_bytes_in_both_ways_and_aligned() {
-        for len in [4096, 65536] {
-            let mut memory = Aligned::new(len, Aligned::MOST_UNIT);
+        let lens = [1, 511, 4096, 65536].into_iter();
+        for (len, unit) in lens.flat_map(|len| [1, 4, 512, 4096].map(|unit| (len, unit))) {
+            let mut memory = Aligned::new(len, unit);
             assert!(memory.nr_bytes() >= len);
             let bytes = memory.bytes_mut();
             assert_eq!(bytes.len(), len);
@@ -80,7 +83,7 @@ mod tests {
                 *byte = (at % 251) as u8;
             }
             let bytes = memory.bytes();
-            assert!(bytes.as_ptr().addr().is_multiple_of(4096));
+            assert!(bytes.as_ptr().addr().is_multiple_of(unit));
             let mut copy = vec![0; len];
             bytes.copy_to(0, &mut copy);
             assert!(

@@ -179,8 +179,8 @@ pub mod space {
     };
 }
 
-/// Backends: files, memory, and with the feature `testing` test backends that simulate I/O errors
-/// and power failures.
+/// Backends for files and memory. Feature `testing`: backends that simulate I/O errors and power
+/// failures.
 pub mod io {
     pub use pagewell_io::{
         Backend, Buffered, Direct, FileBackend, FileId, FileLock, FileOptions, Forked,

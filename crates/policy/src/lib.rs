@@ -19,7 +19,7 @@
 //! | `run` | an eviction pass, from new pages to evictions |
 //! | `policy` | state kept from pass to pass |
 //!
-//! # Others
+//! # Readahead and writeback
 //!
 //! | module | content |
 //! |---|---|

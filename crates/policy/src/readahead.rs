@@ -60,7 +60,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A miss that reads only the `wanted` pages.
+    /// Returns the plan of a miss that reads only the `wanted` pages.
     #[must_use]
     pub fn alone(wanted: usize) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Stream {
 }
 
 impl Streams {
-    /// Streams of a reader of pages of `page_size` bytes, in a cache of `nr_bytes`.
+    /// Creates the streams of a reader of pages of `page_size` bytes, in a cache of `nr_bytes`.
     #[must_use]
     pub fn new(page_size: usize, nr_bytes: usize) -> Self {
         // Readahead must not evict pages that the reader is about to reach.
@@ -250,10 +250,10 @@ impl Streams {
 
     /// Returns the pages to submit at the first read of `page` since its fill, if it is marked.
     pub fn on_touch(&mut self, page: u64, is_sequential: bool) -> Option<Ahead> {
-        let nr = self.marks.iter().position(|mark| *mark == page)?;
         if page == NONE {
             return None;
         }
+        let nr = self.marks.iter().position(|mark| *mark == page)?;
         self.marks[nr] = NONE;
         self.now += 1;
         let most = self.most(Way::Apart, is_sequential);

@@ -25,8 +25,10 @@
 //!
 //! [`noted`] returns the accesses of a thread to memory that may be shared: stores,
 //! read-modify-writes and `SeqCst` fences, acquisitions of locks, and changes of the counts of an
-//! [`Arc`]. Not recorded: loads, releases of locks, drops of a [`Weak`], and accesses to page
-//! bytes.
+//! [`Arc`]. Attempts that fail are recorded too, and in a simulation the acquisition after a wait.
+//! Not recorded: loads, releases of locks, drops of a [`Weak`], and accesses to page bytes.
+
+#![deny(unsafe_code)]
 
 mod atomics;
 mod locks;

@@ -380,7 +380,8 @@ fn enter(me: usize) {
     await_baton(world(), me);
 }
 
-/// Starts a detached thread of this thread's simulation. Panics outside a simulation.
+/// Starts a detached thread of this thread's simulation. Panics outside a simulation. Unlike other
+/// threads of the library, it blocks no signals.
 pub fn spawn_named(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     assert!(is_here(), "spawn called outside a simulation");
     let new = with_world(|world| {

@@ -57,8 +57,9 @@ impl Fences {
     /// Executes the fence of the frequent side.
     #[inline]
     pub fn light(self) {
-        // ORDERING: restrains the compiler; `heavy` executes a full barrier on this processor.
-        // Unconditional, so that the usual case has no jump over the other.
+        // ORDERING: compiler fence; `heavy` executes a full barrier on this processor.
+        //
+        // In both cases, so that the usual one has no jump.
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
         if !self.has_membarrier {
             // ORDERING: SeqCst; pairs with the fence of `heavy`.

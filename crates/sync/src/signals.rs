@@ -23,9 +23,10 @@ const SYNCHRONOUS: [libc::c_int; 6] = [
     libc::SIGSYS,
 ];
 
-/// Starts a thread. All threads of the library are started here. They block all signals except
-/// those for a fault of the thread itself, also while they run a callback or a waker: no other
-/// handler of the program runs in them, and a signal that the program waits for stays pending.
+/// Starts a thread. All threads of the library are started here, except in simulations. They block
+/// all signals except those for a fault of the thread itself, also while they run a callback or a
+/// waker: no other handler of the program runs in them, and a signal that the program waits for
+/// stays pending.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

@@ -47,6 +47,7 @@ fn threads_are_started_in_one_place() {
             "crates/cache",
             "crates/frame",
             "crates/io",
+            "crates/io-testing",
             "crates/pagewell",
         ][..],
         &["crates/policy", "crates/space", "crates/sync"],

@@ -3,8 +3,8 @@ use std::time::Duration;
 use pagewell_frame::{
     FRAME_BYTES, FrameMeta, FramePool, HugePages, MAX_FRAMES, Nodes, PoolConfig, PoolError,
 };
-
 use pagewell_io::engine::Settings;
+use pagewell_io::pools::Engines;
 
 use crate::api::cache::Cache;
 use crate::base::error::{Error, ErrorKind, Op};
@@ -14,7 +14,6 @@ use crate::dirty::pressure::Limits;
 use crate::files::setup::files_with;
 use crate::supply::policy::Eviction;
 use crate::supply::policy::queues::Queues;
-use pagewell_io::pools::Engines;
 
 /// Minimum number of frames. In a smaller cache, a few threads could hold all frames at once.
 const MIN_FRAMES: u64 = 16;

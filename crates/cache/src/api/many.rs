@@ -1,7 +1,7 @@
 //! Reads and views at many places of a file in one call.
 
 use crate::api::file::File;
-use crate::api::read::Here;
+use crate::api::read::ThisCrate;
 use crate::base::error::{Error, Op};
 use crate::read::look::Torn;
 use crate::read::many::{GROUP, ReadRequest};
@@ -83,7 +83,7 @@ impl File {
             (now, rest) = rest.split_at(nr);
             for &at in now {
                 let request = &mut requests[at];
-                request.result = self.read_at_any::<Here>(request.buf, request.offset);
+                request.result = self.read_at_any::<ThisCrate>(request.buf, request.offset);
             }
         }
     }

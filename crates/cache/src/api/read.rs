@@ -10,7 +10,7 @@ use crate::read::view::View;
 use crate::read::viewer::Viewer;
 
 /// Type argument of [`File::read_at_any`] for calls in this crate.
-pub(super) enum Here {}
+pub(super) enum ThisCrate {}
 
 impl File {
     /// Reads from byte `offset` on into `buf`. Returns the number of bytes read: the length of
@@ -70,7 +70,7 @@ impl File {
         while nr_read < buf.len() {
             // Past the largest offset there are no bytes.
             let pos = offset.saturating_add(nr_read as u64);
-            match self.read_at_any::<Here>(&mut buf[nr_read..], pos)? {
+            match self.read_at_any::<ThisCrate>(&mut buf[nr_read..], pos)? {
                 0 => {
                     let nr_missing = buf.len() - nr_read;
                     let detail = format!("{nr_missing} of {} bytes are missing", buf.len());
@@ -88,8 +88,8 @@ impl File {
     ///
     /// The unused parameter makes it a function of the crate that calls it: the address of another
     /// crate's function would occupy a register during a loop of reads. Calls in this crate pass
-    /// [`Here`], since a caller uses an instance of this crate if there is one.
-    #[allow(clippy::extra_unused_type_parameters)] // As said.
+    /// [`ThisCrate`], since a caller uses an instance of this crate if there is one.
+    #[allow(clippy::extra_unused_type_parameters)] // It selects the crate.
     #[inline(never)]
     pub(super) fn read_at_any<Caller>(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
         match Reader(&self.mapping).read_page_optimistic(offset, buf) {

@@ -8,9 +8,8 @@
 //! page range, which keeps it until its write completes or is abandoned. If no chunk is free, all
 //! are in this thread's requests in flight, for which it waits. So no thread sleeps in this module.
 
-use pagewell_sync::{Mutex, lock};
-
 use pagewell_io::Aligned;
+use pagewell_sync::{Mutex, lock};
 
 /// Maximum number of bytes of a file's reserve.
 const MOST: usize = 1 << 20;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pagewell_frame::{Order, UniqueFrame};
 use pagewell_io::FileId;
+use pagewell_io::pools::Engines;
 use pagewell_sync::lock;
 
 use crate::base::error::Error;
@@ -16,7 +17,6 @@ use crate::index::leaf::Leaf;
 use crate::mapping::keeper::Keeper;
 use crate::supply::leaves::Leaves;
 use crate::supply::owners::LeafOwners;
-use pagewell_io::pools::Engines;
 
 impl Keeper for Files {
     fn engines(&self) -> &Arc<Engines> {

@@ -1,6 +1,7 @@
 use std::sync::{Arc, Weak};
 
 use pagewell_frame::{FramePool, PoolOwner};
+use pagewell_io::pools::Engines;
 use pagewell_sync::Mutex;
 
 use crate::dirty::pressure::Limits;
@@ -11,7 +12,6 @@ use crate::files::state::Files;
 use crate::mapping::shared::Shared;
 use crate::supply::owners::LeafOwners;
 use crate::supply::policy::Eviction;
-use pagewell_io::pools::Engines;
 
 /// Uses the default limits, and CLOCK, by which the order of the frames determines evictions.
 #[cfg(any(test, loom))]

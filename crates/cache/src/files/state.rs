@@ -1,6 +1,7 @@
 use std::sync::{Arc, Weak};
 
 use pagewell_frame::PoolOwner;
+use pagewell_io::pools::Engines;
 use pagewell_sync::Mutex;
 
 use crate::files::flushers::Flushers;
@@ -8,7 +9,6 @@ use crate::files::registry::Registry;
 use crate::files::share::Share;
 use crate::mapping::shared::Shared;
 use crate::supply::parts::Supply;
-use pagewell_io::pools::Engines;
 
 #[derive(Debug)]
 pub(crate) struct Files {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use pagewell_frame::Order;
 use pagewell_io::FileId;
+use pagewell_io::pools::Engines;
 
 use crate::base::error::Error;
-use pagewell_io::pools::Engines;
 
 pub(crate) trait Keeper: fmt::Debug + Send + Sync {
     fn engines(&self) -> &Arc<Engines>;

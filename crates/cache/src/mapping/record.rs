@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use pagewell_frame::{FRAME_BYTES, FramePool, Order};
 use pagewell_io::engine::{Job, Request, Target};
+use pagewell_io::pools::Engines;
 use pagewell_io::{Backend, FileId};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::ledger::{self, LockRecord, Resource};
@@ -46,7 +47,6 @@ use crate::supply::charge::Charges;
 use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 use crate::supply::permits::OfFile;
-use pagewell_io::pools::Engines;
 
 /// Maximum size of one read from the backend, in bytes.
 const MOST_BYTES: usize = 1 << 20;

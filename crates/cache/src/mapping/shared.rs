@@ -4,6 +4,7 @@ use std::mem::offset_of;
 use std::sync::Arc;
 
 use pagewell_frame::{FramePool, HasPool};
+use pagewell_io::pools::Engines;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::{LINES, Padded, is_apart};
@@ -12,7 +13,6 @@ use crate::base::home::Home;
 use crate::dirty::pressure::{Limits, Pressure};
 use crate::supply::parts::Supply;
 use crate::supply::policy::Eviction;
-use pagewell_io::pools::Engines;
 
 /// Owned pins ([`OwnedPageGuard`](crate::OwnedPageGuard)) keep only this part, with the pool.
 #[derive(Debug)]

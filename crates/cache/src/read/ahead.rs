@@ -1,7 +1,7 @@
 //! Readahead of a handle: [`Streams`] under a lock that no read waits for.
 //!
-//! The state is a hint. Only misses and first reads of marked pages change it. *Apart* is for
-//! backends below which no other layer reads ahead
+//! The state is a hint. Only misses and first reads of marked pages change it. [`Way::Apart`] is
+//! for backends below which no other layer reads ahead
 //! ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
 
 use pagewell_policy::readahead::{Ahead, NONE, Plan, STREAMS, Streams, Way};
@@ -34,7 +34,7 @@ pub enum Advice {
 #[derive(Debug)]
 pub(crate) struct Sequence {
     streams: Mutex<Streams>,
-    /// Those of `streams`, to be searched without the lock.
+    /// Copy of the marks of `streams`, searched without the lock.
     marks: [AtomicU64; STREAMS],
     advice: AtomicU64,
 }
@@ -91,6 +91,7 @@ impl Sequence {
         ahead
     }
 
+    /// Called before the pages are submitted, so a reader of a filled page sees its mark.
     fn publish_marks(&self, streams: &MutexGuard<'_, Streams>) {
         for (published, mark) in self.marks.iter().zip(streams.marks()) {
             // ORDERING: Relaxed, both; a hint, which only the holder of the lock changes.

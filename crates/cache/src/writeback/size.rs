@@ -42,6 +42,7 @@ use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use pagewell_io::Aligned;
 use pagewell_sync::bytes::RacySource;
 
 use crate::base::page::PageNr;
@@ -51,7 +52,6 @@ use crate::dirty::service::{InStep, Step};
 use crate::dirty::storage::{Durability, Storage};
 use crate::mapping::record::Mapping;
 use crate::writeback::durable::Durable;
-use pagewell_io::Aligned;
 
 #[derive(Debug)]
 #[must_use]

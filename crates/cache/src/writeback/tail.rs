@@ -25,6 +25,8 @@
 //! Verified by: `crates/pagewell/tests/page_hooks` (`what_was_cut_off_does_not_come_back*`,
 //! `a_page_that_was_written_before_its_size*`).
 
+use pagewell_io::Aligned;
+
 use crate::base::error::{Cause, Error, ErrorKind, Failure, Op};
 use crate::base::page::PageNr;
 use crate::base::page_hooks::{Hooks, OutgoingPage, call_page_hook, is_zeros};
@@ -37,7 +39,6 @@ use crate::writeback::durable::Durable;
 use crate::writeback::flush::Flusher;
 use crate::writeback::run::stored_as_zeros;
 use crate::writeback::size::StorageSize;
-use pagewell_io::Aligned;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]

@@ -1,8 +1,8 @@
 //! I/O engines: concurrent requests to backends.
 //!
 //! All engines keep the contract of [`Engine`], as `README.md` beside this file explains. The
-//! module calls `backend` and `file`. Tested by
-//! `tests/engines.rs`, `tests/refused.rs`, `tests/forked.rs`, `tests/simulated.rs`.
+//! module calls `backend` and `file`. Tested by `tests/engines.rs`, `tests/refused.rs`,
+//! `tests/forked.rs`, `tests/simulated.rs`.
 
 mod choice;
 mod group_lane;

@@ -16,7 +16,7 @@ pub struct DirectTransfers {
 }
 
 impl DirectTransfers {
-    /// Transfers in blocks of `unit` bytes, a power of two from 512 to 4096.
+    /// Creates transfers in blocks of `unit` bytes, a power of two from 512 to 4096.
     #[must_use]
     pub fn new(unit: usize) -> Self {
         let gate = Gate::default();

@@ -28,6 +28,7 @@ pub struct Engines {
     waking: WakerThreads,
 }
 
+/// Interval between attempts to create the engine.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Maximum number of threads that make offloaded calls: in total, and for one file while no other
@@ -47,7 +48,7 @@ impl Engines {
     ///
     /// # Errors
     ///
-    /// Why the system refuses it.
+    /// The reason for which the system refuses it.
     pub fn new(settings: Settings) -> Result<Self, Refusal> {
         let mut engines = Self::default();
         engines.settings = settings;
@@ -57,7 +58,8 @@ impl Engines {
         Ok(engines)
     }
 
-    /// Uses `engine`.
+    /// Creates the pools of a simulation, with `engine`. No engine is chosen later, so simulations
+    /// do not use the locks and times of `std` above.
     #[cfg(feature = "simulated")]
     pub fn of(engine: Arc<dyn Engine>) -> Self {
         let engines = Self::default();

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use crate::engine::WakerThreads;
 use pagewell_sync::parking::Courier;
 use pagewell_sync::{Mutex, lock};
 
 use super::engines::Engines;
+use crate::engine::WakerThreads;
 
 /// Handle of an offloaded call, held by its task. After the handle's drop, the call is still made.
 #[derive(Debug)]

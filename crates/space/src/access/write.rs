@@ -91,7 +91,8 @@ impl<'m> Writer<'m> {
         Ok(())
     }
 
-    /// Returns how many of `len` bytes at `addr` lie in its page, or in a small page if unmapped.
+    /// Returns the length of the part of `len` bytes at `addr` that lies in the first page. If that
+    /// is not mapped, it counts as a small page.
     #[inline]
     fn len_in_page(self, addr: u64, len: usize) -> usize {
         // Bytes within a small page are within one page of any order.

@@ -1,11 +1,11 @@
 //! Calls that threads of the cache make for tasks.
 
+use pagewell_io::pools::Errand;
 use pagewell_sync::Arc;
 
 use crate::base::error::{Error, Op};
 use crate::mapping::record::Mapping;
 use crate::mapping::visitor::Visitor;
-use pagewell_io::pools::Errand;
 
 /// Submits an offloaded call. Its weak reference delays a close of the file until the call returns.
 /// Returns `None` if the file has no strong reference.

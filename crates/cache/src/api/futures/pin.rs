@@ -3,12 +3,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use pagewell_io::pools::Errand;
+
 use super::call::{call, given_up};
 use crate::api::file::File;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::read::pin::OwnedPageGuard;
 use crate::read::task::{Step, Waiting};
-use pagewell_io::pools::Errand;
 
 /// Future of a pin: [`File::pin_async`].
 #[must_use = "nothing is pinned before it is polled"]

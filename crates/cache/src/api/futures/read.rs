@@ -4,6 +4,8 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use pagewell_io::pools::Errand;
+
 use super::call::{call, given_up};
 use crate::api::file::File;
 use crate::base::error::{Error, ErrorKind, Op};
@@ -11,7 +13,6 @@ use crate::read::lookup::{Found, Lookup};
 use crate::read::prefetch::Prefetcher;
 use crate::read::reader::{FastRead, Guide, ReadPath, Reader};
 use crate::read::task::{Step, Waiting};
-use pagewell_io::pools::Errand;
 
 type Outcome = (Vec<u8>, Result<usize, Error>);
 

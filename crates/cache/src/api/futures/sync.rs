@@ -3,12 +3,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use pagewell_io::pools::Errand;
+
 use super::call::{call, given_up};
 use crate::api::file::File;
 use crate::base::error::{Error, Op};
 use crate::dirty::commits::Sync;
 use crate::writeback::flush::Flusher;
-use pagewell_io::pools::Errand;
 
 /// Future of a sync: [`File::sync_data_async`].
 #[must_use = "nothing is made durable before it is polled"]

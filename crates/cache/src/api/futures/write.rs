@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use pagewell_io::pools::Errand;
 use pagewell_sync::thread::Backoff;
 
 use super::call::{call, given_up};
@@ -17,7 +18,6 @@ use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
 use crate::write::lock_wait::leave_waker;
 use crate::write::page::{Attempt, Bound, PageWriter, Throttle};
-use pagewell_io::pools::Errand;
 
 type Outcome<T> = (Vec<u8>, Result<T, Error>);
 

@@ -37,6 +37,7 @@ const KINDS: &[Kind] = &[
     ("view-token-hot", tokens::made),
     ("token-check", tokens::checked),
     ("pin", pin),
+    ("pin-counted", pin_counted),
     ("pin-owned", pin_owned),
     ("pin-mut", pin_mut),
     ("write-64-hot", write_64_hot),
@@ -277,6 +278,14 @@ fn pin(count: u64) -> Result<(), Failure> {
     let file = cached_file()?;
     for _ in 0..count {
         black_box(&*file.pin(black_box(5))?);
+    }
+    Ok(())
+}
+
+fn pin_counted(count: u64) -> Result<(), Failure> {
+    let file = cached_file()?;
+    for _ in 0..count {
+        black_box(&*file.pin_counted(black_box(5))?);
     }
     Ok(())
 }

@@ -268,6 +268,7 @@ impl File {
     ///
     /// See [`pin`](Self::pin).
     #[cfg(feature = "baselines")]
+    #[inline]
     pub fn pin_counted(&self, page: u64) -> Result<PageGuard<'_>, Error> {
         PageGuard::counted(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
@@ -297,6 +298,7 @@ impl File {
     ///
     /// See [`pin`](Self::pin).
     #[cfg(feature = "baselines")]
+    #[inline]
     pub fn pin_owned_counted(&self, page: u64) -> Result<OwnedPageGuard, Error> {
         OwnedPageGuard::counted(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }

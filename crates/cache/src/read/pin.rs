@@ -60,6 +60,7 @@ impl<'f> PageGuard<'f> {
 
     /// Pins by a counted reference only: the baseline.
     #[cfg(feature = "baselines")]
+    #[inline]
     pub(crate) fn counted(mapping: &'f Mapping, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
         let hold = reference.into();
@@ -94,6 +95,7 @@ impl OwnedPageGuard {
     }
 
     #[cfg(feature = "baselines")]
+    #[inline]
     pub(crate) fn counted(mapping: &Mapping, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = pin(mapping, page)?;
         let hold = raw::owned_counted(mapping, reference);

@@ -59,6 +59,7 @@ pub(super) fn try_announce_owned(
     unsafe { OwnedHold::try_announce(mapping.shared_arc(), frame, is_still) }
 }
 
+#[inline]
 pub(super) fn owned_counted(mapping: &Mapping, reference: FrameRef<'_>) -> OwnedHold<Shared> {
     // SAFETY: (P) as above.
     unsafe { OwnedHold::counted(Arc::clone(mapping.shared_arc()), reference) }

@@ -141,6 +141,7 @@ impl<T: HasPool> OwnedHold<T> {
     /// # Panics
     ///
     /// If the reference is to a block of another pool.
+    #[inline]
     pub unsafe fn counted(shared: Arc<T>, reference: FrameRef<'_>) -> Self {
         assert!(std::ptr::eq(reference.pool(), shared.pool()));
         let word = Word::new(reference.into_raw(), 0);

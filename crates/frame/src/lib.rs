@@ -42,7 +42,7 @@ pub use lists::{FreeBlocks, PoolStats};
 pub use memory::{HugePages, Nodes, PoolConfig, PoolError, numa};
 pub use pool::{
     FramePool, FrameRange, FrameRef, FrameView, FreeRange, HasPool, Hold, OwnedHold, PoolOwner,
-    TryGetFrame, UniqueFrame,
+    Protected, TryGetFrame, UniqueFrame,
 };
 pub use records::FrameMeta;
 pub use words::{

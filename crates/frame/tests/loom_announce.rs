@@ -275,7 +275,7 @@ fn loom_announce_vs_end_of_thread() {
             }
         });
         let reference = owners(&pool, frame);
-        let _ = pool.note_counted_as(successor, &reference);
+        let _ = pool.note_counted_as(successor, reference.frame());
         // The block is the successor's now, and has room.
         drop(pool.try_announce_as(successor, frame, || true));
         pool.doubt(frame);
@@ -520,7 +520,7 @@ fn loom_announce_owned_vs_end_of_thread_and_pool() {
             drop(hold);
         });
         let reference = owners(&shared.pool, frame);
-        let _ = shared.pool.note_counted_as(successor, &reference);
+        let _ = shared.pool.note_counted_as(successor, reference.frame());
         shared.pool.retire(frame);
         drop(reference);
         drop(shared);

@@ -37,6 +37,7 @@ const KINDS: &[Kind] = &[
     ("view-token-hot", tokens::made),
     ("token-check", tokens::checked),
     ("pin", pin),
+    ("pin-random", pin_random),
     ("pin-counted", pin_counted),
     ("pin-owned", pin_owned),
     ("pin-mut", pin_mut),
@@ -278,6 +279,15 @@ fn pin(count: u64) -> Result<(), Failure> {
     let file = cached_file()?;
     for _ in 0..count {
         black_box(&*file.pin(black_box(5))?);
+    }
+    Ok(())
+}
+
+/// Pins of pages without hazards: the guard holds a counted reference.
+fn pin_random(count: u64) -> Result<(), Failure> {
+    let file = cached_file()?;
+    for offset in random_offsets(count) {
+        black_box(&*file.pin(offset / PAGE)?);
     }
     Ok(())
 }

@@ -149,6 +149,12 @@ mod imp {
         }
     }
 
+    /// Like [`own_identity`], or `None` for a thread that has not called it. Contains no call.
+    #[inline(always)]
+    pub fn known_identity() -> Option<Identity> {
+        Identity::from_bits(IDENTITY.get())
+    }
+
     /// Returns this thread's number, unique among live threads, or `None` while its thread-local
     /// variables are destroyed. Its uses by this thread happen before those by its next owner.
     #[inline]
@@ -242,9 +248,14 @@ mod imp {
         let number = NUMBER.with(|number| *number) as u32;
         Some(super::Identity::new(number, number + 1))
     }
+
+    /// As [`own_identity`], in models.
+    pub fn known_identity() -> Option<super::Identity> {
+        own_identity()
+    }
 }
 
-pub use imp::{own_identity, own_number};
+pub use imp::{known_identity, own_identity, own_number};
 
 /// A thread's number, unique among live threads, and its serial, unique for the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

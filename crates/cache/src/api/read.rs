@@ -242,9 +242,9 @@ impl File {
     /// [`read_at`](Self::read_at).
     #[inline]
     pub fn pin(&self, page: u64) -> Result<PageGuard<'_>, Error> {
-        match PageGuard::announced(&self.mapping, page) {
+        match PageGuard::of_hot(&self.mapping, page) {
             Some(guard) => Ok(guard),
-            None => self.pin_by_count(page),
+            None => self.pin_slowly(page),
         }
     }
 
@@ -256,9 +256,9 @@ impl File {
         PageGuard::announced(&self.mapping, page)
     }
 
-    /// Pins by a counted reference, after an attempt to pin by a hazard slot has failed.
+    #[cold]
     #[inline(never)]
-    fn pin_by_count(&self, page: u64) -> Result<PageGuard<'_>, Error> {
+    fn pin_slowly(&self, page: u64) -> Result<PageGuard<'_>, Error> {
         PageGuard::new(&self.mapping, page).map_err(|error| error.with_op(Op::Pin))
     }
 

@@ -42,11 +42,36 @@ fn pin(mapping: &Mapping, page: PageNr) -> Result<(FrameRef<'_>, usize), Error> 
     Lookup(mapping).hold(page, Op::Pin, &|| 1)
 }
 
+/// As [`pin`], for the baselines, which record nothing.
+#[cfg(feature = "baselines")]
+#[inline(always)]
+fn pin_counted(mapping: &Mapping, page: PageNr) -> Result<(FrameRef<'_>, usize), Error> {
+    match Pinner(mapping).counted(page) {
+        Some(pinned) => Ok(pinned),
+        None => pin_slowly(mapping, page),
+    }
+}
+
+#[cfg(feature = "baselines")]
+#[cold]
+#[inline(never)]
+fn pin_slowly(mapping: &Mapping, page: PageNr) -> Result<(FrameRef<'_>, usize), Error> {
+    pin(mapping, page)
+}
+
 impl<'f> PageGuard<'f> {
     /// Pins a page by a hazard. Returns `None` if the pin must be counted.
     #[inline(always)]
     pub(crate) fn announced(mapping: &'f Mapping, page: PageNr) -> Option<Self> {
         let (hold, len) = Pinner(mapping).announced(page)?;
+        Some(Self { hold, len })
+    }
+
+    /// Pins a page that is hot, by a hazard or a counted reference. On `None`, for any reason, the
+    /// caller calls [`new`](Self::new).
+    #[inline(always)]
+    pub(crate) fn of_hot(mapping: &'f Mapping, page: PageNr) -> Option<Self> {
+        let (hold, len) = Pinner(mapping).hold(page)?;
         Some(Self { hold, len })
     }
 
@@ -62,7 +87,7 @@ impl<'f> PageGuard<'f> {
     #[cfg(feature = "baselines")]
     #[inline]
     pub(crate) fn counted(mapping: &'f Mapping, page: PageNr) -> Result<Self, Error> {
-        let (reference, len) = pin(mapping, page)?;
+        let (reference, len) = pin_counted(mapping, page)?;
         let hold = reference.into();
         Ok(Self { hold, len })
     }
@@ -84,7 +109,10 @@ impl OwnedPageGuard {
     }
 
     pub(crate) fn new(mapping: &Mapping, page: PageNr) -> Result<Self, Error> {
-        let (reference, len) = pin(mapping, page)?;
+        let (reference, len) = match Pinner(mapping).counted(page) {
+            Some(pinned) => pinned,
+            None => pin(mapping, page)?,
+        };
         Ok(Self::of(mapping, page, reference, len))
     }
 
@@ -97,7 +125,7 @@ impl OwnedPageGuard {
     #[cfg(feature = "baselines")]
     #[inline]
     pub(crate) fn counted(mapping: &Mapping, page: PageNr) -> Result<Self, Error> {
-        let (reference, len) = pin(mapping, page)?;
+        let (reference, len) = pin_counted(mapping, page)?;
         let hold = raw::owned_counted(mapping, reference);
         Ok(Self { hold, len })
     }

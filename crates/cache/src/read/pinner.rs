@@ -34,13 +34,28 @@
 //! `loom_announced_pin_vs_cut`, `loom_announced_pin_vs_move`; the litmus tests `announce-*`; the
 //! mutants `announce-*`, `emptied-without-retiring`.
 
-use pagewell_frame::{FrameNr, FrameRef, Hold, OwnedHold};
+use pagewell_frame::{FrameNr, FrameRef, Hold, OwnedHold, Protected, TryGetFrame};
 
 use crate::base::page::PageNr;
 use crate::base::slot::State;
+use crate::index::file_index::Seen;
 use crate::mapping::record::Mapping;
 use crate::mapping::shared::Shared;
 use crate::read::raw;
+
+/// A page, and its slot, which was hot.
+#[derive(Clone, Copy, Debug)]
+struct Hot<'m> {
+    page: PageNr,
+    seen: Seen<'m>,
+}
+
+impl Hot<'_> {
+    #[inline(always)]
+    const fn frame(self) -> FrameNr {
+        FrameNr::new(self.seen.slot.frame())
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pinner<'m>(pub(crate) &'m Mapping);
@@ -50,47 +65,87 @@ impl<'m> Pinner<'m> {
     /// the pin must be counted.
     #[inline(always)]
     pub(crate) fn announced(self, page: PageNr) -> Option<(Hold<'m>, usize)> {
-        self.announced_by(page, |frame, is_still| {
-            self.0.pool().try_announce(frame, is_still)
-        })
+        let hot = self.hot(page)?;
+        self.announce(hot, self.0.pool().protected(hot.frame())?)
+    }
+
+    /// As [`announced`](Self::announced), or a counted reference. On `None`, for any reason, the
+    /// caller looks the page up ([`Lookup`](crate::read::lookup::Lookup)).
+    #[inline(always)]
+    pub(crate) fn hold(self, page: PageNr) -> Option<(Hold<'m>, usize)> {
+        let hot = self.hot(page)?;
+        if let Some(frame) = self.0.pool().protected(hot.frame()) {
+            return self.announce(hot, frame);
+        }
+        let (reference, len) = self.count(hot)?;
+        self.note_counted(page, &reference);
+        Some((reference.into(), len))
+    }
+
+    /// As [`hold`](Self::hold), counted in any case, and without a record of it.
+    #[inline(always)]
+    pub(crate) fn counted(self, page: PageNr) -> Option<(FrameRef<'m>, usize)> {
+        self.count(self.hot(page)?)
     }
 
     #[inline(always)]
     pub(crate) fn announced_owned(self, page: PageNr) -> Option<(OwnedHold<Shared>, usize)> {
-        self.announced_by(page, |frame, is_still| {
-            raw::try_announce_owned(self.0, frame, is_still)
-        })
+        let hot = self.hot(page)?;
+        let mut rest = 0;
+        let is_still = || self.is_still(hot, &mut rest);
+        let hold = raw::try_announce_owned(self.0, hot.frame(), is_still)?;
+        Some((hold, self.len(rest)))
     }
 
-    /// `announce` performs steps 2 and 3, and calls its second argument for steps 4 and 5.
     #[inline(always)]
-    fn announced_by<H>(
-        self,
-        page: PageNr,
-        announce: impl FnOnce(FrameNr, &mut dyn FnMut() -> bool) -> Option<H>,
-    ) -> Option<(H, usize)> {
-        // In a fork, the counted pin returns the error.
+    fn announce(self, hot: Hot<'_>, frame: Protected<'m>) -> Option<(Hold<'m>, usize)> {
+        let mut rest = 0;
+        // 2 to 5.
+        let is_still = || self.is_still(hot, &mut rest);
+        let hold = frame.try_announce(is_still)?;
+        Some((hold, self.len(rest)))
+    }
+
+    #[inline(always)]
+    fn count(self, hot: Hot<'_>) -> Option<(FrameRef<'m>, usize)> {
+        let TryGetFrame::Taken(reference) = self.0.pool().try_get(hot.frame()) else {
+            return None;
+        };
+        let mut rest = 0;
+        // `try_get` acquires, as step 3 does.
+        self.is_still(hot, &mut rest)
+            .then(|| (reference, self.len(rest)))
+    }
+
+    /// Executes step 1: returns the slot of `page` if it is hot.
+    #[inline(always)]
+    fn hot(self, page: PageNr) -> Option<Hot<'m>> {
+        // In a fork, the lookup returns the error.
         if !self.0.shared().home.is_here() {
             return None;
         }
-        // 1.
         let seen = self.0.index().look(page)?;
-        if !seen.slot.is_hot() {
-            return None;
-        }
-        let mut rest = 0;
-        // 2 and 3.
-        let frame = FrameNr::new(seen.slot.frame());
-        let hold = announce(frame, &mut || {
-            // 4. The shift does not overflow: an index has no slots beyond `MAX_FILE_BYTES`.
-            rest = self.0.size().saturating_sub(page << self.0.page_shift());
-            // 5. Both loads acquire, so this one follows that of step 4.
-            rest != 0 && seen.is_unchanged()
-        })?;
-        Some((hold, rest.min(self.0.page_size() as u64) as usize))
+        seen.slot.is_hot().then_some(Hot { page, seen })
+    }
+
+    /// Executes steps 4 and 5, and stores the number of bytes from the begin of the page to the end
+    /// of the file.
+    #[inline(always)]
+    fn is_still(self, hot: Hot<'_>, rest: &mut u64) -> bool {
+        // 4. The shift does not overflow: an index has no slots beyond `MAX_FILE_BYTES`.
+        let start = hot.page << self.0.page_shift();
+        *rest = self.0.size().saturating_sub(start);
+        // 5. Both loads acquire, so this one follows that of step 4.
+        *rest != 0 && hot.seen.is_unchanged()
+    }
+
+    #[inline(always)]
+    fn len(self, rest: u64) -> usize {
+        rest.min(self.0.page_size() as u64) as usize
     }
 
     /// Records a counted pin. If this thread pins `page` often, protects the frame for later pins.
+    #[inline(always)]
     pub(crate) fn note_counted(self, page: PageNr, reference: &FrameRef<'_>) {
         if self.0.pool().note_counted(reference) {
             self.mark(page, reference);

@@ -14,7 +14,7 @@ use super::board::{Entered, Exit};
 use super::slot::{Ended, Slot, Word};
 use super::slots::{Place, Scan, Slots};
 use crate::lists::FreeLists;
-use crate::records::{CLOSED, NONE, ON};
+use crate::records::{CLOSED, FrameMeta, NONE, ON};
 use crate::words::FrameNr;
 
 /// Number of retired frames that trigger a scan; in a small pool, 1/64 of its frames do.
@@ -77,20 +77,16 @@ impl Announcements {
     }
 
     /// Executes steps 1 to 3, if this thread has an empty slot. `is_still` then checks that the
-    /// frame is still the one that was looked up. On `None` no hazard is left.
+    /// frame is still the one that was looked up. On `None` no hazard is left. `record` is that of
+    /// the frame; callers check its protection before, since most frames are not protected.
     #[inline(always)]
     pub(crate) fn announce(
         &self,
         lists: &FreeLists,
-        me: Identity,
-        word: Word,
+        record: &FrameMeta,
+        (me, word): (Identity, Word),
         is_still: impl FnOnce() -> bool,
     ) -> Option<&Slot> {
-        let record = lists.table.get(word.frame().index())?;
-        // Most frames are not protected, so check before publishing.
-        if !record.is_open() {
-            return None;
-        }
         let slot = self.slots.announce(me, word)?;
         // The protection is loaded before the index slot is checked (see the protocol).
         if record.is_open() && is_still() {
@@ -124,31 +120,25 @@ impl Announcements {
         (self.slots.fences, self.slots.exit())
     }
 
-    /// Records that thread `me` has acquired a counted reference, and whether other threads hold
-    /// some too. Returns `true` if the frame should be protected.
+    /// Records that thread `me` has acquired a counted reference. Returns `true` if the frame
+    /// should be protected.
     #[inline]
-    pub(crate) fn note_counted(
-        &self,
-        lists: &FreeLists,
-        me: Identity,
-        frame: FrameNr,
-        is_contended: bool,
-    ) -> bool {
-        match self.slots.own(me) {
-            // A protected frame needs no score: no slot was empty, or the page was being changed.
-            Some(_) if lists.meta(frame).is_marked() => false,
-            Some(block) => block.scores.note(frame, is_contended) && self.is_usable(),
-            None => {
-                self.take_over(lists, me);
-                false
-            }
-        }
+    pub(crate) fn note_counted(&self, lists: &FreeLists, me: Identity, frame: FrameNr) -> bool {
+        let Some(block) = self.slots.own(me) else {
+            return self.take_over(lists, me);
+        };
+        // The frame's owner and the caller hold one reference each.
+        let is_contended = || lists.meta(frame).count() > 2;
+        // A frame may be protected already: no slot was empty, or the page was being changed.
+        block.scores.note(frame, is_contended) && !lists.meta(frame).is_marked() && self.is_usable()
     }
 
+    /// Makes thread `me` the owner of its block, if there is one. Returns `false`, as its only
+    /// caller does.
     #[cold]
-    fn take_over(&self, lists: &FreeLists, me: Identity) {
+    fn take_over(&self, lists: &FreeLists, me: Identity) -> bool {
         if !self.is_usable() || !self.slots.has_block(me) {
-            return;
+            return false;
         }
         let mut state = self.lock();
         let hand_over = |frame| lists.meta(frame).refs.get();
@@ -166,6 +156,7 @@ impl Announcements {
         if has_kept {
             self.look(lists);
         }
+        false
     }
 
     pub(crate) fn mark(&self, lists: &FreeLists, frame: FrameNr) -> bool {

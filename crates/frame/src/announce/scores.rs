@@ -29,30 +29,26 @@ impl Scores {
     /// of another frame in the entry. Returns `true`, and removes the score, if `frame` should be
     /// protected.
     #[inline]
-    pub(super) fn note(&self, frame: FrameNr, is_contended: bool) -> bool {
+    pub(super) fn note(&self, frame: FrameNr, is_contended: impl FnOnce() -> bool) -> bool {
         let Some(place) = self.0.get(frame.index() % NR) else {
             return false;
         };
         // ORDERING: Relaxed, all of them; only the owner accesses the scores, and later its
         // successor, after the reuse of the thread number.
         let word = place.load(Ordering::Relaxed);
-        let (of, score) = ((word >> u32::BITS) as u32, word as u32);
-        let after = if score == 0 {
-            (frame.get(), 1)
-        } else if of == frame.get() {
-            let more = if is_contended { CONTENDED } else { 1 };
-            if score + more >= ENOUGH {
+        let after = if word as u32 == 0 {
+            u64::from(frame.get()) << u32::BITS | 1
+        } else if (word >> u32::BITS) as u32 != frame.get() {
+            word - 1
+        } else {
+            let more = if is_contended() { CONTENDED } else { 1 };
+            if word as u32 + more >= ENOUGH {
                 place.store(0, Ordering::Relaxed);
                 return true;
             }
-            (of, score + more)
-        } else {
-            (of, score - 1)
+            word + u64::from(more)
         };
-        place.store(
-            u64::from(after.0) << u32::BITS | u64::from(after.1),
-            Ordering::Relaxed,
-        );
+        place.store(after, Ordering::Relaxed);
         false
     }
 }
@@ -68,20 +64,20 @@ mod tests {
     #[test]
     fn what_comes_again_and_again_is_worth_a_mark() {
         let scores = Scores::default();
-        let nr = (1..100).find(|_| scores.note(frame(3), false)).unwrap();
+        let nr = (1..100).find(|_| scores.note(frame(3), || false)).unwrap();
         assert_eq!(nr, ENOUGH);
-        let nr = (1..100).find(|_| scores.note(frame(3), true)).unwrap();
+        let nr = (1..100).find(|_| scores.note(frame(3), || true)).unwrap();
         assert!(nr < ENOUGH / 2, "{nr}");
     }
 
     #[test]
     fn what_comes_once_is_not_and_does_not_push_out_what_comes_often() {
         let scores = Scores::default();
-        assert!(!(0..10_000).any(|nr| scores.note(frame(nr), true)));
+        assert!(!(0..10_000).any(|nr| scores.note(frame(nr), || true)));
         // Like the root of a tree, with a different leaf each time.
         let nr = (1..1000).find(|nr| {
-            let is_worth = scores.note(frame(8), false);
-            assert!(!scores.note(frame(8 + 3 * nr), false));
+            let is_worth = scores.note(frame(8), || false);
+            assert!(!scores.note(frame(8 + 3 * nr), || false));
             is_worth
         });
         assert!(nr.is_some_and(|nr| nr < 100), "{nr:?}");

@@ -3,7 +3,7 @@
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use pagewell_sync::scaled;
-use pagewell_sync::shard::{Identity, LINES, Padded, own_identity};
+use pagewell_sync::shard::{Identity, LINES, Padded, known_identity};
 
 use super::scores::Scores;
 use crate::words::{FRAME_NR_BITS, FrameNr};
@@ -80,7 +80,7 @@ impl Slot {
     /// (I5).
     #[inline(always)]
     pub(crate) fn end(&self, word: Word, fences: Fences) -> Ended {
-        if Self::is_mine(word, own_identity()) {
+        if Self::is_mine(word, known_identity()) {
             // ORDERING: Release, E2. A plain store suffices: this thread published the word and
             // lives, so the hazard is not transferred (I3), and only the caller can end it.
             self.word.store(0, Ordering::Release);

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use pagewell_sync::bytes::RacySource;
-use pagewell_sync::shard::{Identity, own_identity};
+use pagewell_sync::shard::{Identity, known_identity, own_identity};
 
 use super::frame_pool::FramePool;
 use super::handle::FrameRef;
 use crate::announce::{Ended, Slot, Word};
+use crate::records::FrameMeta;
 use crate::words::FrameNr;
 
 /// One reference to a block: counted, like a [`FrameRef`], or a hazard
@@ -101,6 +102,51 @@ impl fmt::Debug for Hold<'_> {
     }
 }
 
+/// Frame that was protected, from [`FramePool::protected`].
+#[derive(Clone, Copy)]
+pub struct Protected<'p> {
+    pool: &'p FramePool,
+    frame: FrameNr,
+    record: &'p FrameMeta,
+}
+
+impl<'p> Protected<'p> {
+    /// Publishes a reference to the frame, like [`FramePool::try_announce`].
+    #[inline(always)]
+    pub fn try_announce(self, is_still: impl FnOnce() -> bool) -> Option<Hold<'p>> {
+        // A thread without an identity owns no slots.
+        self.try_announce_as(known_identity()?, is_still)
+    }
+
+    #[inline(always)]
+    fn try_announce_as(self, me: Identity, is_still: impl FnOnce() -> bool) -> Option<Hold<'p>> {
+        let word = Word::new(self.frame, me.serial());
+        let slot = self.announce((me, word), is_still)?;
+        Some(Hold {
+            pool: self.pool,
+            slot: Some(slot),
+            word,
+        })
+    }
+
+    #[inline(always)]
+    pub(super) fn announce(
+        self,
+        hazard: (Identity, Word),
+        is_still: impl FnOnce() -> bool,
+    ) -> Option<&'p Slot> {
+        let (pool, record) = (self.pool, self.record);
+        pool.announcements()
+            .announce(pool.lists(), record, hazard, is_still)
+    }
+}
+
+impl fmt::Debug for Protected<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Protected({:?})", self.frame)
+    }
+}
+
 /// Hazards: references that are published instead of counted. Protocol: module `announce`.
 impl FramePool {
     /// Publishes a reference to `frame`, if it is [protected](Self::mark) and this thread has an
@@ -112,7 +158,7 @@ impl FramePool {
         frame: FrameNr,
         is_still: impl FnOnce() -> bool,
     ) -> Option<Hold<'_>> {
-        self.try_announce_as(own_identity()?, frame, is_still)
+        self.protected(frame)?.try_announce(is_still)
     }
 
     /// Like [`try_announce`](Self::try_announce), for an explicit thread, in models.
@@ -124,30 +170,47 @@ impl FramePool {
         frame: FrameNr,
         is_still: impl FnOnce() -> bool,
     ) -> Option<Hold<'_>> {
-        let word = Word::new(frame, me.serial());
-        let announcements = self.announcements();
-        let slot = announcements.announce(self.lists(), me, word, is_still)?;
-        Some(Hold {
+        self.protected(frame)?.try_announce_as(me, is_still)
+    }
+
+    /// Returns `frame` if it is protected: the first step of [`try_announce`](Self::try_announce).
+    #[inline(always)]
+    pub fn protected(&self, frame: FrameNr) -> Option<Protected<'_>> {
+        let record = self.lists().table.get(frame.index())?;
+        record.is_open().then_some(Protected {
             pool: self,
-            slot: Some(slot),
-            word,
+            frame,
+            record,
         })
     }
 
     /// Records that this thread has acquired `reference`. Returns `true` if the frame should be
     /// [protected](Self::mark), because this thread often acquires references to it.
-    #[inline]
+    #[inline(always)]
     pub fn note_counted(&self, reference: &FrameRef<'_>) -> bool {
-        own_identity().is_some_and(|me| self.note_counted_as(me, reference))
+        // Passed by value: a borrow of `reference` would force it into memory.
+        self.note_frame(reference.frame())
+    }
+
+    #[inline(never)]
+    fn note_frame(&self, frame: FrameNr) -> bool {
+        match known_identity() {
+            Some(me) => self.note_counted_as(me, frame),
+            None => self.note_first(frame),
+        }
+    }
+
+    /// Assigns this thread an identity, with which it may take a block.
+    #[cold]
+    #[inline(never)]
+    fn note_first(&self, frame: FrameNr) -> bool {
+        own_identity().is_some_and(|me| self.note_counted_as(me, frame))
     }
 
     #[doc(hidden)]
     #[inline]
-    pub fn note_counted_as(&self, me: Identity, reference: &FrameRef<'_>) -> bool {
-        // The frame's owner and the caller hold one reference each.
-        let is_contended = reference.meta().count() > 2;
-        self.announcements()
-            .note_counted(self.lists(), me, reference.frame(), is_contended)
+    pub fn note_counted_as(&self, me: Identity, frame: FrameNr) -> bool {
+        self.announcements().note_counted(self.lists(), me, frame)
     }
 
     /// Protects the frame of `reference`: until a [scan](Self::look_at_announced) ends the

@@ -17,7 +17,7 @@ mod tests;
 
 pub use self::frame_pool::FramePool;
 pub use self::handle::{FrameRef, TryGetFrame, UniqueFrame};
-pub use self::hold::Hold;
+pub use self::hold::{Hold, Protected};
 pub use self::owned::{HasPool, OwnedHold, PoolOwner};
 pub use self::range::{FrameRange, FreeRange};
 pub use self::view::FrameView;

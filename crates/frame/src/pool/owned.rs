@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use pagewell_sync::Arc;
 use pagewell_sync::bytes::RacySource;
 use pagewell_sync::cell::Life;
-use pagewell_sync::shard::{Identity, own_identity};
+use pagewell_sync::shard::{Identity, known_identity};
 
 use super::frame_pool::FramePool;
 use super::handle::FrameRef;
@@ -103,7 +103,7 @@ impl<T: HasPool> OwnedHold<T> {
         is_still: impl FnOnce() -> bool,
     ) -> Option<Self> {
         // SAFETY: the caller ensures (P) and (L).
-        unsafe { Self::try_announce_as(own_identity()?, shared, frame, is_still) }
+        unsafe { Self::try_announce_as(known_identity()?, shared, frame, is_still) }
     }
 
     /// Like [`try_announce`](Self::try_announce), for an explicit thread, in models.
@@ -119,11 +119,9 @@ impl<T: HasPool> OwnedHold<T> {
         frame: FrameNr,
         is_still: impl FnOnce() -> bool,
     ) -> Option<Self> {
-        let pool = shared.pool();
+        let protected = shared.pool().protected(frame)?;
         let word = Word::owned(frame, me.serial());
-        let slot = pool
-            .announcements()
-            .announce(pool.lists(), me, word, is_still)?;
+        let slot = protected.announce((me, word), is_still)?;
         Some(Self {
             shared: NonNull::from(&**shared),
             slot: Some(NonNull::from(slot)),

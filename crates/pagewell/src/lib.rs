@@ -104,7 +104,7 @@ pub mod frame {
     pub use pagewell_frame::{
         AllocError, AllocRequest, FRAME_BYTES, FrameKind, FrameMeta, FrameNr, FramePool,
         FrameRange, FrameRef, FrameView, FreeBlocks, FreeRange, Hold, HugePages, MAX_FRAMES, Nodes,
-        Order, Place, PoolConfig, PoolError, PoolStats, TryGetFrame, UniqueFrame,
+        Order, Place, PoolConfig, PoolError, PoolStats, Protected, TryGetFrame, UniqueFrame,
     };
 }
 

@@ -149,7 +149,7 @@ mod imp {
         }
     }
 
-    /// Like [`own_identity`], or `None` for a thread that has not called it. Contains no call.
+    /// Returns this thread's number and serial if it has them. Assigns none.
     #[inline(always)]
     pub fn known_identity() -> Option<Identity> {
         Identity::from_bits(IDENTITY.get())
@@ -249,7 +249,7 @@ mod imp {
         Some(super::Identity::new(number, number + 1))
     }
 
-    /// As [`own_identity`], in models.
+    /// This thread's number and serial.
     pub fn known_identity() -> Option<super::Identity> {
         own_identity()
     }

@@ -32,7 +32,7 @@ fn mark(mapping: &Mapping) -> FrameNr {
 /// Pins page 0 if it is hot, in a hazard slot if it is protected, and returns the byte that fills
 /// it in both of two reads.
 fn pin_hot(mapping: &Mapping) -> Option<u8> {
-    let (hold, len) = Pinner(mapping).hold(0)?;
+    let (hold, len) = Pinner(mapping).pin(0)?;
     let mut bytes = vec![0; FRAME_BYTES];
     hold.bytes().slice(0, len).copy_to(0, &mut bytes[..len]);
     let first = only_byte(&bytes[..FRAME_BYTES]);

@@ -195,16 +195,20 @@ impl<'m> Lookup<'m> {
     pub(crate) fn try_get_seen(self, seen: Seen<'_>) -> Result<Option<Found<'m>>, Error> {
         let frame = pagewell_frame::FrameNr::new(seen.slot.frame());
         match self.0.pool().try_get(frame) {
-            TryGetFrame::Taken(reference) => {
-                // `try_get` and these loads acquire, so they stay in this order: the file had this
-                // size while the page was in this frame.
-                let end = self.0.size();
-                let is_pages = seen.is_unchanged();
-                Ok(is_pages.then_some(Found { reference, end }))
-            }
+            TryGetFrame::Taken(reference) => Ok(self.check(seen, reference)),
             TryGetFrame::Locked => Ok(None),
             TryGetFrame::Saturated => Err(self.0.error(ErrorKind::TooManyPins, Op::Read)),
         }
+    }
+
+    /// Returns `reference`, to the frame that `seen` names, if it is still the page's.
+    #[inline(always)]
+    pub(crate) fn check(self, seen: Seen<'_>, reference: FrameRef<'m>) -> Option<Found<'m>> {
+        // `try_get` and these loads acquire, so they stay in this order: the file had this size
+        // while the page was in this frame.
+        let end = self.0.size();
+        let is_pages = seen.is_unchanged();
+        is_pages.then_some(Found { reference, end })
     }
 
     /// Returns a reference to the frame of `page` if the page is resident, without waiting and

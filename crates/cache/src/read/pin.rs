@@ -42,20 +42,20 @@ fn pin(mapping: &Mapping, page: PageNr) -> Result<(FrameRef<'_>, usize), Error> 
     Lookup(mapping).hold(page, Op::Pin, &|| 1)
 }
 
-/// As [`pin`], for the baselines, which record nothing.
+/// As [`pin`], of pages that are probably hot.
 #[cfg(feature = "baselines")]
 #[inline(always)]
 fn pin_counted(mapping: &Mapping, page: PageNr) -> Result<(FrameRef<'_>, usize), Error> {
     match Pinner(mapping).counted(page) {
         Some(pinned) => Ok(pinned),
-        None => pin_slowly(mapping, page),
+        None => look_up(mapping, page),
     }
 }
 
 #[cfg(feature = "baselines")]
 #[cold]
 #[inline(never)]
-fn pin_slowly(mapping: &Mapping, page: PageNr) -> Result<(FrameRef<'_>, usize), Error> {
+fn look_up(mapping: &Mapping, page: PageNr) -> Result<(FrameRef<'_>, usize), Error> {
     pin(mapping, page)
 }
 
@@ -71,7 +71,7 @@ impl<'f> PageGuard<'f> {
     /// caller calls [`new`](Self::new).
     #[inline(always)]
     pub(crate) fn of_hot(mapping: &'f Mapping, page: PageNr) -> Option<Self> {
-        let (hold, len) = Pinner(mapping).hold(page)?;
+        let (hold, len) = Pinner(mapping).pin(page)?;
         Some(Self { hold, len })
     }
 

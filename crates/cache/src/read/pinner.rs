@@ -27,6 +27,9 @@
 //! page's slot. So while a claim is held, no other thread protects the frame, but a scan may end
 //! its protection ([`pagewell_frame::FrameMeta::is_marked`]).
 //!
+//! A counted pin executes step 1, acquires a reference and executes steps 4 and 5
+//! ([`Lookup::check`]).
+//!
 //! A pin is counted if the page is missing, not hot or past the end of the file, if its slot has
 //! changed by step 5, if its frame is not protected, or if no hazard slot is left.
 //!
@@ -41,9 +44,10 @@ use crate::base::slot::State;
 use crate::index::file_index::Seen;
 use crate::mapping::record::Mapping;
 use crate::mapping::shared::Shared;
+use crate::read::lookup::{Found, Lookup};
 use crate::read::raw;
 
-/// A page, and its slot, which was hot.
+/// Page whose slot was hot when it was loaded.
 #[derive(Clone, Copy, Debug)]
 struct Hot<'m> {
     page: PageNr,
@@ -69,23 +73,25 @@ impl<'m> Pinner<'m> {
         self.announce(hot, self.0.pool().protected(hot.frame())?)
     }
 
-    /// As [`announced`](Self::announced), or a counted reference. On `None`, for any reason, the
-    /// caller looks the page up ([`Lookup`](crate::read::lookup::Lookup)).
+    /// Pins `page` by a hazard if its frame is protected, else by a counted reference. On `None`,
+    /// for any reason, the caller looks the page up ([`Lookup`]). Hooks may call it, since it waits
+    /// for nothing.
     #[inline(always)]
-    pub(crate) fn hold(self, page: PageNr) -> Option<(Hold<'m>, usize)> {
+    pub(crate) fn pin(self, page: PageNr) -> Option<(Hold<'m>, usize)> {
         let hot = self.hot(page)?;
         if let Some(frame) = self.0.pool().protected(hot.frame()) {
             return self.announce(hot, frame);
         }
-        let (reference, len) = self.count(hot)?;
+        let (reference, len) = self.try_get(hot)?;
         self.note_counted(page, &reference);
         Some((reference.into(), len))
     }
 
-    /// As [`hold`](Self::hold), counted in any case, and without a record of it.
+    /// Pins `page` by a counted reference, and records nothing. On `None`, for any reason, the
+    /// caller looks the page up.
     #[inline(always)]
     pub(crate) fn counted(self, page: PageNr) -> Option<(FrameRef<'m>, usize)> {
-        self.count(self.hot(page)?)
+        self.try_get(self.hot(page)?)
     }
 
     #[inline(always)]
@@ -100,21 +106,20 @@ impl<'m> Pinner<'m> {
     #[inline(always)]
     fn announce(self, hot: Hot<'_>, frame: Protected<'m>) -> Option<(Hold<'m>, usize)> {
         let mut rest = 0;
-        // 2 to 5.
         let is_still = || self.is_still(hot, &mut rest);
         let hold = frame.try_announce(is_still)?;
         Some((hold, self.len(rest)))
     }
 
+    /// Acquires a counted reference, as a lookup does.
     #[inline(always)]
-    fn count(self, hot: Hot<'_>) -> Option<(FrameRef<'m>, usize)> {
+    fn try_get(self, hot: Hot<'_>) -> Option<(FrameRef<'m>, usize)> {
         let TryGetFrame::Taken(reference) = self.0.pool().try_get(hot.frame()) else {
             return None;
         };
-        let mut rest = 0;
-        // `try_get` acquires, as step 3 does.
-        self.is_still(hot, &mut rest)
-            .then(|| (reference, self.len(rest)))
+        let Found { reference, end } = Lookup(self.0).check(hot.seen, reference)?;
+        let rest = self.rest(hot, end);
+        (rest != 0).then(|| (reference, self.len(rest)))
     }
 
     /// Executes step 1: returns the slot of `page` if it is hot.
@@ -128,15 +133,21 @@ impl<'m> Pinner<'m> {
         seen.slot.is_hot().then_some(Hot { page, seen })
     }
 
-    /// Executes steps 4 and 5, and stores the number of bytes from the begin of the page to the end
+    /// Executes steps 4 and 5, and stores the number of bytes from the start of the page to the end
     /// of the file.
     #[inline(always)]
     fn is_still(self, hot: Hot<'_>, rest: &mut u64) -> bool {
-        // 4. The shift does not overflow: an index has no slots beyond `MAX_FILE_BYTES`.
-        let start = hot.page << self.0.page_shift();
-        *rest = self.0.size().saturating_sub(start);
+        // 4.
+        *rest = self.rest(hot, self.0.size());
         // 5. Both loads acquire, so this one follows that of step 4.
         *rest != 0 && hot.seen.is_unchanged()
+    }
+
+    /// Returns the number of bytes from the start of the page to `end`.
+    #[inline(always)]
+    fn rest(self, hot: Hot<'_>, end: u64) -> u64 {
+        // The shift does not overflow: an index has no slots beyond `MAX_FILE_BYTES`.
+        end.saturating_sub(hot.page << self.0.page_shift())
     }
 
     #[inline(always)]

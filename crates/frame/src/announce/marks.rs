@@ -129,12 +129,13 @@ impl Announcements {
         };
         // The frame's owner and the caller hold one reference each.
         let is_contended = || lists.meta(frame).count() > 2;
-        // A frame may be protected already: no slot was empty, or the page was being changed.
+        // A frame may be protected already: no slot was empty, the page was being changed, or
+        // another thread protected the frame meanwhile.
         block.scores.note(frame, is_contended) && !lists.meta(frame).is_marked() && self.is_usable()
     }
 
-    /// Makes thread `me` the owner of its block, if there is one. Returns `false`, as its only
-    /// caller does.
+    /// Makes thread `me` the owner of its block, if there is one. Returns `false`, so that the call
+    /// in [`note_counted`](Self::note_counted) is a jump.
     #[cold]
     fn take_over(&self, lists: &FreeLists, me: Identity) -> bool {
         if !self.is_usable() || !self.slots.has_block(me) {

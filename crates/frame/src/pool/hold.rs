@@ -173,7 +173,7 @@ impl FramePool {
         self.protected(frame)?.try_announce_as(me, is_still)
     }
 
-    /// Returns `frame` if it is protected: the first step of [`try_announce`](Self::try_announce).
+    /// Returns `frame` if it is protected. A hint, which [`Protected::try_announce`] checks again.
     #[inline(always)]
     pub fn protected(&self, frame: FrameNr) -> Option<Protected<'_>> {
         let record = self.lists().table.get(frame.index())?;

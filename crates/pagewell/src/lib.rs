@@ -38,9 +38,9 @@
 
 pub use pagewell_cache::{
     Advice, Append, BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error,
-    ErrorKind, File, FileStats, Info, MAX_FILE_BYTES, OfFile, Op, OpenOptions, OutgoingPage,
-    OwnedPageGuard, PageGuard, PageGuardMut, PageHooks, PinPage, PublishedPage, Quiet, ReadAt,
-    ReadMany, ReadRequest, Stats, SyncData, Token, TokenState, Torn, View, Watch, WriteAt,
+    ErrorKind, File, FileStats, Info, MAX_FILE_BYTES, Op, OpenOptions, OutgoingPage,
+    OwnedPageGuard, PageGuard, PageGuardMut, PageHooks, PageView, PinPage, PublishedPage, Quiet,
+    ReadAt, ReadMany, ReadRequest, Stats, SyncData, Token, TokenState, Torn, View, WriteAt,
     Writeback,
 };
 pub use pagewell_frame::{HugePages, Nodes};
@@ -60,9 +60,7 @@ struct ViewsAndTokens;
 /// Interface for mapping cached pages into an address space ([`File::mapped`]). The module
 /// [`space`] uses it; programs need it only to implement an address space of their own.
 pub mod mapped {
-    pub use pagewell_cache::{
-        FileUser, HeldPage, Looked, MappedFile, PageMove, Spare, Tried, Wait, Words, look_at,
-    };
+    pub use pagewell_cache::{FileUser, HeldPage, MappedFile, PageMove, Spare, Tried, Wait};
 }
 
 /// Reference counts of pages, for programs that manage pages of their own.
@@ -174,8 +172,8 @@ pub mod frame {
 pub mod space {
     pub use pagewell_space::{
         AreaInfo, CacheSpaces, DEFAULT_SPACE_BYTES, Error, ErrorKind, FrameSource, MAX_SPACE_BYTES,
-        MapOptions, Migrated, NotMoved, OfSpace, Op, OwnedPin, Pin, Policy, Protection, Sharing,
-        Space, Spaces,
+        MapOptions, Migrated, NotMoved, Op, OwnedPin, Pin, Policy, Protection, Sharing, Space,
+        Spaces,
     };
 }
 

@@ -43,7 +43,6 @@ mod tests;
 mod words;
 
 pub use access::pin::{OwnedPin, Pin};
-pub use access::view::OfSpace;
 pub use api::cache::CacheSpaces;
 pub use api::handles::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};
 pub use areas::maps::Sharing;

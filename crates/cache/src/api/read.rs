@@ -137,7 +137,7 @@ impl File {
     ///   on. A closure that follows a cycle of offsets ends: every 64th access checks whether the
     ///   page has changed, and a view of an unchanged page ends after 64 accesses per byte.
     /// - **Other code of the closure is not checked.** The closure must check an index or a loop
-    ///   length that it reads, like any other input, or call [`View::check`](crate::View::check)
+    ///   length that it reads, like any other input, or call [`check`](crate::PageView::check)
     ///   first. A panic propagates, and no lock or reference stays held.
     /// - The closure may use the cache. If it changes the page of the view, the view is repeated.
     ///

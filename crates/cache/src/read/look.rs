@@ -14,10 +14,6 @@ use std::fmt;
 
 use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::base::page::PageNr;
-use crate::index::file_index::Seen;
-use crate::index::token::{Origin, Token};
-
 pub(crate) const STEP: u32 = 64;
 
 /// Error of an access outside a view's page, or to a page that has changed.
@@ -36,90 +32,27 @@ impl fmt::Display for Torn {
 
 impl std::error::Error for Torn {}
 
-/// State that shows whether a page is unchanged since an attempt began.
-pub trait Watch: Copy {
-    /// Returns the words that must be unchanged. `None` if the attempt has a reference to the page.
-    fn words(&self) -> Option<Words<'_>>;
-}
+/// The words that identify the place of a page, with their values at the start of the attempt.
+///
+/// The page is unchanged while all words are. If the attempt has a reference to the page, there are
+/// none.
+pub type WatchedWords<'w> = [Option<Word<'w>>; 2];
 
 type Word<'w> = (&'w AtomicU64, u64);
 
-/// One or two words that identify the place of a page, and their initial values.
-#[derive(Clone, Copy, Debug)]
-pub struct Words<'w> {
-    first: Word<'w>,
-    second: Option<Word<'w>>,
-}
-
-impl<'w> Words<'w> {
-    /// Creates the words to watch from their addresses and initial values.
-    #[inline(always)]
-    #[must_use]
-    pub fn new(first: (&'w AtomicU64, u64), second: Option<(&'w AtomicU64, u64)>) -> Self {
-        Self { first, second }
-    }
-}
-
-/// Watched slot of a view of a file's page, and the source of its tokens.
-#[derive(Clone, Copy, Debug)]
-pub struct OfFile<'i> {
-    seen: Option<Seen<'i>>,
-    tokens: Tokens<'i>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Tokens<'i> {
-    /// Tokens are made from the loaded slot of this page, which has this many of the file's bytes.
-    Of(&'i Origin, PageNr, usize),
-    Made(&'i Token),
-}
-
-impl<'i> OfFile<'i> {
-    #[inline(always)]
-    pub(crate) fn seen(seen: Seen<'i>, origin: &'i Origin, page: PageNr, len: usize) -> Self {
-        Self {
-            seen: Some(seen),
-            tokens: Tokens::Of(origin, page, len),
-        }
-    }
-
-    pub(crate) fn held(token: &'i Token) -> Self {
-        Self {
-            seen: None,
-            tokens: Tokens::Made(token),
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn token(&self) -> Token {
-        match (self.tokens, self.seen) {
-            (Tokens::Made(token), _) => *token,
-            (Tokens::Of(origin, page, len), Some(seen)) => origin.token(page, seen).of_len(len),
-            (Tokens::Of(origin, page, _), None) => origin.gone(page),
-        }
-    }
-}
-
-impl Watch for OfFile<'_> {
-    #[inline(always)]
-    fn words(&self) -> Option<Words<'_>> {
-        self.seen.map(|seen| Words::new(seen.as_it_was(), None))
-    }
-}
-
 #[derive(Debug)]
-pub(crate) struct Look<W> {
-    pub(crate) watch: W,
+pub(crate) struct Look<'w> {
+    words: WatchedWords<'w>,
     accesses: Cell<u32>,
     /// Number of checks left; 0 once one has failed.
     checks: Cell<u32>,
 }
 
-impl<W: Watch> Look<W> {
+impl<'w> Look<'w> {
     #[inline(always)]
-    pub(crate) fn new(watch: W, page_size: usize) -> Self {
+    pub(crate) fn new(words: WatchedWords<'w>, page_size: usize) -> Self {
         Self {
-            watch,
+            words,
             accesses: Cell::new(STEP),
             // Page sizes are even. With `| 1`, the compiler can assume that the number is not zero.
             checks: Cell::new(page_size as u32 | 1),
@@ -155,8 +88,8 @@ impl<W: Watch> Look<W> {
     /// Counts `1 + more` accesses. Fails if the page has changed or no check is left.
     #[inline(always)]
     pub(crate) fn check(&self, more: u32) -> Result<(), Torn> {
-        // By value: words passed by address would have to be in memory all the time.
-        let (first, second) = words(&self.watch);
+        // One by one: an array, passed by address, would have to be in memory all the time.
+        let [first, second] = self.words;
         let left = checks_left(first, second, self.checks.get(), more);
         self.checks.set(left);
         if left == 0 {
@@ -167,13 +100,6 @@ impl<W: Watch> Look<W> {
         Ok(())
     }
 
-    /// Whether the page is unchanged since the attempt began, and no check has failed.
-    #[inline(always)]
-    pub(crate) fn is_whole(&self) -> bool {
-        let (first, second) = words(&self.watch);
-        !self.has_failed() && is_as_it_was(first, second)
-    }
-
     /// With a reference to the page, a check fails only if the attempt made too many accesses.
     #[inline(always)]
     pub(crate) fn has_failed(&self) -> bool {
@@ -181,29 +107,19 @@ impl<W: Watch> Look<W> {
     }
 }
 
-/// Returns each word of `watch` as an address and a value, which fit into registers.
-#[inline(always)]
-fn words<W: Watch>(watch: &W) -> (Option<Word<'_>>, Option<Word<'_>>) {
-    let words = watch.words();
-    (
-        words.map(|words| words.first),
-        words.and_then(|words| words.second),
-    )
-}
-
 #[cold]
 #[inline(never)]
 fn checks_left(first: Option<Word<'_>>, second: Option<Word<'_>>, checks: u32, more: u32) -> u32 {
     match checks.saturating_sub(1 + more / STEP) {
         0 => 0,
-        left if is_as_it_was(first, second) => left,
+        left if is_as_it_was([first, second]) => left,
         _ => 0,
     }
 }
 
 /// Whether the page is unchanged since the attempt began, and with it all bytes loaded in between.
 #[inline(always)]
-fn is_as_it_was(first: Option<Word<'_>>, second: Option<Word<'_>>) -> bool {
+pub(crate) fn is_as_it_was([first, second]: WatchedWords<'_>) -> bool {
     // ORDERING: Acquire fence; as step 5 of the optimistic read ([`crate::read::reader`]): pairs,
     // through the bytes, with the release fence of the thread that overwrites them, and orders the
     // loads below after those of the bytes.

@@ -2,8 +2,8 @@
 
 use pagewell_sync::bytes::RacySource;
 
-use crate::read::look::{Look, Torn, Watch};
-use crate::read::view::View;
+use crate::read::look::{Look, STEP, Torn, WatchedWords, is_as_it_was};
+use crate::read::page_view::PageView;
 
 /// Outcome of an attempt.
 #[derive(Debug)]
@@ -16,28 +16,26 @@ pub enum Looked<R> {
     /// Without a reference: the attempt had no result, and one with a reference must decide. With a
     /// reference: the page's contents are inconsistent.
     Fallback,
-    /// With a reference: the closure made too many accesses.
-    TooLong,
+    /// With a reference: the closure made more than this number of accesses.
+    TooLong(u64),
 }
 
 /// Makes one attempt on `bytes`, a page of `page_size` bytes or a part of it.
 #[inline(always)]
-pub fn look_at<'v, R, W, F>(
+pub fn look_at<'v, R>(
     bytes: RacySource<'v>,
-    watch: W,
+    words: WatchedWords<'v>,
     page_size: usize,
-    look: &mut F,
-) -> Looked<R>
-where
-    W: Watch,
-    F: FnMut(&View<'_, W>) -> Result<R, Torn>,
-{
-    let one = Look::new(watch, page_size);
-    let answer = look(&View::new(bytes, &one));
-    match (one.is_whole(), answer) {
+    look: impl FnOnce(PageView<'_>) -> Result<R, Torn>,
+) -> Looked<R> {
+    let one = Look::new(words, page_size);
+    let answer = look(PageView::new(bytes, &one));
+    // The words by value, not those of `one`, whose address the closure may have passed on: so a
+    // caller without a second word has no code for it.
+    match (!one.has_failed() && is_as_it_was(words), answer) {
         (true, Ok(answer)) => Looked::Done(answer),
         (true, Err(Torn)) => Looked::Fallback,
-        (false, _) if watch.words().is_none() => Looked::TooLong,
+        (false, _) if words[0].is_none() => Looked::TooLong(u64::from(STEP) * page_size as u64),
         (false, _) => Looked::Again,
     }
 }

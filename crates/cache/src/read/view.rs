@@ -1,183 +1,70 @@
-//! View: the argument of a view's closure, which reads a page in place while other threads may
-//! write it. It returns only copies of bytes ([`RacySource`]), so a value that was read cannot
-//! change afterwards.
+//! View of a page of a file, with tokens.
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::ops::{Range, RangeInclusive};
+use std::ops::{Deref, Range};
 
-use pagewell_sync::bytes::RacySource;
+use crate::base::page::PageNr;
+use crate::index::file_index::Seen;
+use crate::index::token::{Origin, Token};
+use crate::read::look::{Torn, WatchedWords};
+use crate::read::page_view::PageView;
 
-use crate::index::token::Token;
-use crate::read::look::{Look, OfFile, Torn, Watch};
-
-/// Lengths of copies that are inlined: few, so that a closure with a copy is likely to be inlined
-/// too. For shorter lengths, the methods for arrays and integers are better.
-const IN_LINE: RangeInclusive<usize> = 16..=64;
-
-/// Bytes of a page, or of a part of it, in the closure of [`File::view`](crate::File::view). A view
-/// of a memory space has another `W`.
-///
-/// The bytes may change during the closure. Its result is then dropped, and it is called again.
-/// Positions are relative to the start of the view and need not be aligned.
-///
-/// # Errors
-///
-/// Accesses return [`Torn`] if the requested range, however far away, is not within the view, or if
-/// a check (at every 64th access) finds the page changed. The closure returns it with `?`.
-pub struct View<'v, W: Watch = OfFile<'v>> {
-    bytes: RacySource<'v>,
-    look: &'v Look<W>,
+/// Watched slot and tokens of one attempt.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Watched<'v> {
+    /// Without a reference: the loaded slot of this page, which has this many of the file's bytes.
+    Slot(Seen<'v>, &'v Origin, PageNr, usize),
+    /// With a reference, and a token that was made after it.
+    Held(&'v Token),
 }
 
-macro_rules! integers {
-    ($($little:ident $big:ident: $type:ty,)*) => {$(
-        #[doc = concat!("Reads the little-endian `", stringify!($type), "` at `at`.")]
-        #[inline(always)]
-        pub fn $little(&self, at: usize) -> Result<$type, Torn> {
-            self.array(at).map(<$type>::from_le_bytes)
+impl<'v> Watched<'v> {
+    #[inline(always)]
+    pub(crate) fn words(self) -> WatchedWords<'v> {
+        match self {
+            Self::Slot(seen, ..) => [Some(seen.as_it_was()), None],
+            Self::Held(_) => [None, None],
         }
-
-        #[doc = concat!("Reads the big-endian `", stringify!($type), "` at `at`.")]
-        #[inline(always)]
-        pub fn $big(&self, at: usize) -> Result<$type, Torn> {
-            self.array(at).map(<$type>::from_be_bytes)
-        }
-    )*};
+    }
 }
 
-#[allow(clippy::missing_errors_doc)] // Documented once, above.
-impl<'v, W: Watch> View<'v, W> {
+/// Bytes of a page of a file, or of a part of it, in the closure of
+/// [`File::view`](crate::File::view). It dereferences to [`PageView`], which has the accesses, and
+/// documents their rules and errors.
+pub struct View<'v> {
+    bytes: PageView<'v>,
+    watched: &'v Watched<'v>,
+}
+
+#[allow(clippy::missing_errors_doc)] // Documented at `PageView`.
+impl<'v> View<'v> {
     #[inline(always)]
-    pub(crate) fn new(bytes: RacySource<'v>, look: &'v Look<W>) -> Self {
-        Self { bytes, look }
+    pub(crate) fn new(bytes: PageView<'v>, watched: &'v Watched<'v>) -> Self {
+        Self { bytes, watched }
     }
 
-    /// Returns the number of bytes of the page up to the end of the file, or of the part.
-    #[must_use]
-    #[inline(always)]
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Whether the view has no bytes. Only a part can be empty.
-    #[must_use]
-    #[inline(always)]
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    /// Returns the address of the bytes, for foreign interfaces such as the C API. The memory stays
-    /// mapped as long as a handle of the file exists; other threads may write to it at any time.
-    /// Loaded bytes are the page's if a check after an acquire fence finds the page
-    /// [unchanged](crate::File::is_unchanged) since its [`token`](Self::token).
-    #[must_use]
-    #[inline(always)]
-    pub fn as_ptr(&self) -> *const u8 {
-        self.bytes.as_ptr()
-    }
-
-    /// Checks that the page is unchanged since the attempt began; then all values are consistent.
+    /// Returns a token of the whole page's state, for a later comparison
+    /// ([`File::is_unchanged`](crate::File::is_unchanged)).
     ///
-    /// The closure calls it before it uses a value outside the view, for example as an index into
-    /// another array, or as the length of a loop without accesses.
+    /// Return the token together with the result: if the page changes before the attempt ends, the
+    /// closure is called again, and only a token from the successful attempt is of use.
+    #[must_use]
     #[inline]
-    pub fn check(&self) -> Result<(), Torn> {
-        self.look.check(0)
-    }
-
-    /// Reads the byte at `at`.
-    #[inline(always)]
-    pub fn u8(&self, at: usize) -> Result<u8, Torn> {
-        self.array(at).map(|[byte]| byte)
-    }
-
-    /// Reads the byte at `at` as a signed integer.
-    #[inline(always)]
-    pub fn i8(&self, at: usize) -> Result<i8, Torn> {
-        self.array(at).map(i8::from_ne_bytes)
-    }
-
-    integers! {
-        u16_le u16_be: u16,
-        i16_le i16_be: i16,
-        u32_le u32_be: u32,
-        i32_le i32_be: i32,
-        u64_le u64_be: u64,
-        i64_le i64_be: i64,
-        u128_le u128_be: u128,
-        i128_le i128_be: i128,
-    }
-
-    /// Reads `N` bytes at `at`.
-    #[inline(always)]
-    pub fn array<const N: usize>(&self, at: usize) -> Result<[u8; N], Torn> {
-        if N <= 64 {
-            self.look.count()?;
-        } else {
-            self.look.count_bytes(N)?;
+    pub fn token(&self) -> Token {
+        match *self.watched {
+            Watched::Slot(seen, origin, page, len) => origin.token(page, seen).of_len(len),
+            Watched::Held(token) => *token,
         }
-        self.bytes.load(at).ok_or(Torn)
-    }
-
-    /// Fills `buf` with the bytes from `at` on. They are valid once the view has succeeded.
-    #[inline(always)]
-    pub fn copy_to(&self, at: usize, buf: &mut [u8]) -> Result<(), Torn> {
-        self.look.count_bytes(buf.len())?;
-        let bytes = self.bytes.get(at, buf.len()).ok_or(Torn)?;
-        if IN_LINE.contains(&buf.len()) {
-            bytes.copy_to(0, buf);
-        } else {
-            copy_any(bytes, buf);
-        }
-        Ok(())
-    }
-
-    /// Compares the `other.len()` bytes at `at` with `other`, byte by byte.
-    #[inline(always)]
-    pub fn compare(&self, at: usize, other: &[u8]) -> Result<Ordering, Torn> {
-        self.look.count_bytes(other.len())?;
-        compare_bytes(self.bytes.get(at, other.len()).ok_or(Torn)?, other).ok_or(Torn)
-    }
-
-    /// Compares all bytes of the view with `other`, for example a [`part`](Self::part) with a key.
-    #[inline]
-    pub fn compare_all(&self, other: &[u8]) -> Result<Ordering, Torn> {
-        let both = self.len().min(other.len());
-        let order = self.compare(0, &other[..both])?;
-        Ok(order.then(self.len().cmp(&other.len())))
-    }
-
-    /// Whether the view begins with the bytes of `prefix`; `false` if the view is shorter.
-    #[inline]
-    pub fn starts_with(&self, prefix: &[u8]) -> Result<bool, Torn> {
-        if prefix.len() > self.len() {
-            return Ok(false);
-        }
-        Ok(self.compare(0, prefix)?.is_eq())
-    }
-
-    /// Whether the view has exactly the bytes of `other`.
-    #[inline]
-    pub fn equals(&self, other: &[u8]) -> Result<bool, Torn> {
-        Ok(self.len() == other.len() && self.starts_with(other)?)
     }
 
     /// Returns the part in `range` as a view of its own. It belongs to the same attempt.
     #[inline(always)]
     pub fn part(&self, range: Range<usize>) -> Result<Self, Torn> {
-        let len = range.end.checked_sub(range.start).ok_or(Torn)?;
-        let bytes = self.bytes.get(range.start, len).ok_or(Torn)?;
-        Ok(View::new(bytes, self.look))
+        Ok(View::new(self.bytes.part(range)?, self.watched))
     }
 
-    /// Searches `count` slots of `width` bytes from `at` on by binary search, in under 64 steps.
-    ///
-    /// `compare` gets the view and the position of a slot in it, and returns how that slot compares
-    /// with the target; the slots are in ascending order. As [`slice::binary_search_by`], the
-    /// search returns the number of any equal slot, or `Err` with the number of lesser slots. A
-    /// `compare` that never returns `Equal` finds the border between two groups. If the slots are
-    /// not in order, as may happen in an inconsistent page, the result is any number up to `count`.
+    /// Searches slots by binary search, as [`PageView::search`] does.
     #[inline]
     pub fn search<F>(
         &self,
@@ -189,89 +76,22 @@ impl<'v, W: Watch> View<'v, W> {
     where
         F: FnMut(&Self, usize) -> Result<Ordering, Torn>,
     {
-        self.look.count()?;
-        let len = width.checked_mul(count).ok_or(Torn)?;
-        // No product or sum below exceeds these two.
-        self.bytes.get(at, len).ok_or(Torn)?;
-        let (mut low, mut high) = (0, count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match compare(self, at + middle * width)? {
-                Ordering::Less => low = middle + 1,
-                Ordering::Greater => high = middle,
-                Ordering::Equal => return Ok(Ok(middle)),
-            }
-        }
-        Ok(Err(low))
+        let compare = |_: &_, at| compare(self, at);
+        self.bytes.search(at, width, count, compare)
     }
 }
 
-impl View<'_, OfFile<'_>> {
-    /// Returns a token of the whole page's state, for a later comparison
-    /// ([`File::is_unchanged`](crate::File::is_unchanged)).
-    ///
-    /// Return the token together with the result: if the page changes before the attempt ends, the
-    /// closure is called again, and only a token from the successful attempt is of use.
-    #[must_use]
-    #[inline]
-    pub fn token(&self) -> Token {
-        self.look.watch.token()
+impl<'v> Deref for View<'v> {
+    type Target = PageView<'v>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.bytes
     }
 }
 
-impl<W: Watch> fmt::Debug for View<'_, W> {
+impl fmt::Debug for View<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "View({} bytes)", self.len())
+        self.bytes.fmt(f)
     }
-}
-
-#[inline(never)]
-fn copy_any(bytes: RacySource<'_>, buf: &mut [u8]) {
-    bytes.copy_to(0, buf);
-}
-
-/// Compares all of `bytes` with `other`, of the same length, by words with the highest byte first.
-/// The first word, which decides most comparisons, is inline. `None` would mean unequal lengths.
-#[inline(always)]
-fn compare_bytes(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
-    if let Some(first) = other.first_chunk() {
-        let order = u64::from_be_bytes(bytes.load(0)?).cmp(&u64::from_be_bytes(*first));
-        if order.is_ne() || other.len() == first.len() {
-            return Some(order);
-        }
-    }
-    compare_any(bytes, other)
-}
-
-#[inline(never)]
-fn compare_any(bytes: RacySource<'_>, other: &[u8]) -> Option<Ordering> {
-    let (words, rest) = other.as_chunks::<8>();
-    for (nr, word) in words.iter().enumerate() {
-        let order = u64::from_be_bytes(bytes.load(nr * 8)?).cmp(&u64::from_be_bytes(*word));
-        if order.is_ne() {
-            return Some(order);
-        }
-    }
-    if rest.is_empty() {
-        return Some(Ordering::Equal);
-    }
-    // The rest, by words that begin in the equal part. A concurrent change drops the result.
-    if let Some(last) = other.last_chunk() {
-        let order =
-            u64::from_be_bytes(bytes.load(other.len() - 8)?).cmp(&u64::from_be_bytes(*last));
-        return Some(order);
-    }
-    if let (Some(first), Some(last)) = (other.first_chunk(), other.last_chunk()) {
-        let order = u32::from_be_bytes(bytes.load(0)?).cmp(&u32::from_be_bytes(*first));
-        let last = u32::from_be_bytes(bytes.load(other.len() - 4)?).cmp(&u32::from_be_bytes(*last));
-        return Some(order.then(last));
-    }
-    for (at, byte) in other.iter().enumerate() {
-        let [ours] = bytes.load(at)?;
-        let order = ours.cmp(byte);
-        if order.is_ne() {
-            return Some(order);
-        }
-    }
-    Some(Ordering::Equal)
 }

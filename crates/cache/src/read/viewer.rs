@@ -42,18 +42,18 @@ use crate::base::page::PageNr;
 use crate::base::slot::State;
 use crate::index::token::Token;
 use crate::mapping::record::Mapping;
-use crate::read::look::{OfFile, STEP, Torn};
+use crate::read::look::Torn;
 use crate::read::look_at::{Looked, look_at};
 use crate::read::lookup::Lookup;
 use crate::read::raw;
-use crate::read::view::View;
+use crate::read::view::{View, Watched};
 
 const TRIES: u32 = scaled(4, 1);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Viewer<'m>(pub(crate) &'m Mapping);
 
-type Ground<'g> = (RacySource<'g>, OfFile<'g>);
+type Ground<'g> = (RacySource<'g>, Watched<'g>);
 
 #[derive(Debug)]
 pub(crate) struct Held<'m> {
@@ -90,7 +90,7 @@ impl<'m> Viewer<'m> {
         }
         let len = rest.min(page_size as u64) as usize;
         let bytes = raw::racy_page(view, seen.slot.frame(), len);
-        Ok((bytes, OfFile::seen(seen, self.0.origin(), page, len)))
+        Ok((bytes, Watched::Slot(seen, self.0.origin(), page, len)))
     }
 
     /// Makes one attempt on `page`, with the reference in `held` if any.
@@ -99,7 +99,7 @@ impl<'m> Viewer<'m> {
     where
         F: FnMut(&View<'_>) -> Result<R, Torn>,
     {
-        let (bytes, watch) = match held {
+        let (bytes, watched) = match held {
             Some(held) => held.ground(),
             None => match self.begin(page) {
                 Ok(ground) => ground,
@@ -107,7 +107,9 @@ impl<'m> Viewer<'m> {
             },
         };
         // 4, and then 5 and 6.
-        look_at(bytes, watch, self.0.page_size(), &mut |v| look(v))
+        look_at(bytes, watched.words(), self.0.page_size(), |bytes| {
+            look(&View::new(bytes, &watched))
+        })
     }
 
     /// Makes one attempt without a reference. Returns `None` if it misses or has no result.
@@ -150,13 +152,17 @@ impl<'m> Viewer<'m> {
             match self.look(page, None, look) {
                 Looked::Done(answer) => return Ok(answer),
                 Looked::Again => {}
-                Looked::Fallback | Looked::TooLong => break,
+                Looked::Fallback | Looked::TooLong(_) => break,
             }
         }
         let held = self.hold(page, ahead)?;
+        let error = || self.0.error(ErrorKind::Malformed, Op::View).with_page(page);
         match self.look(page, Some(&held), look) {
             Looked::Done(answer) => Ok(answer),
-            missed => Err(self.malformed(page, matches!(missed, Looked::TooLong))),
+            Looked::TooLong(most) => Err(error().with_detail(format!(
+                "the closure has not returned after {most} accesses"
+            ))),
+            Looked::Again | Looked::Fallback => Err(error()),
         }
     }
 
@@ -180,23 +186,11 @@ impl<'m> Viewer<'m> {
             len,
         })
     }
-
-    fn malformed(self, page: PageNr, is_too_long: bool) -> Error {
-        let error = self.0.error(ErrorKind::Malformed, Op::View).with_page(page);
-        if is_too_long {
-            let most = u64::from(STEP) * self.0.page_size() as u64;
-            error.with_detail(format!(
-                "the closure has not returned after {most} accesses"
-            ))
-        } else {
-            error
-        }
-    }
 }
 
 impl Held<'_> {
     fn ground(&self) -> Ground<'_> {
         let bytes = self.reference.bytes().slice(0, self.len);
-        (bytes, OfFile::held(&self.token))
+        (bytes, Watched::Held(&self.token))
     }
 }

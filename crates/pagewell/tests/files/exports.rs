@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What only crates of this workspace need, and no function that programs see returns: by crate and name.
-const NOT_FOR_PROGRAMS: [(&str, &str); 14] = [
+const NOT_FOR_PROGRAMS: [(&str, &str); 17] = [
     // Numbers of the layout of words.
     ("frame", "FRAME_NR_BITS"),
     ("frame", "FRAME_SHIFT"),
@@ -21,6 +21,9 @@ const NOT_FOR_PROGRAMS: [(&str, &str); 14] = [
     ("frame", "PoolOwner"),
     // For crates that build on a cache, as that of spaces does.
     ("cache", "companion_or_else"),
+    ("cache", "Looked"),
+    ("cache", "WatchedWords"),
+    ("cache", "look_at"),
     // The wait of `OpenOptions::lock`.
     ("io", "LockWait"),
     // For the cache.

@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pagewell::frame::{FramePool, Nodes, PoolConfig};
 use pagewell::io::MemoryBackend;
 use pagewell::space::{
-    CacheSpaces as _, ErrorKind, MapOptions, OfSpace, Op, Policy, Protection, Sharing, Space,
-    Spaces,
+    CacheSpaces as _, ErrorKind, MapOptions, Op, Policy, Protection, Sharing, Space, Spaces,
 };
-use pagewell::{OpenOptions, Torn, View, Watch, Writeback};
+use pagewell::{OpenOptions, PageView, Torn, Writeback};
 use pagewell_testkit::content;
 
 use crate::support::PAGE;
@@ -23,7 +22,7 @@ fn spaces(nr_nodes: usize) -> Spaces {
 }
 
 /// Works for pages of files and of spaces alike.
-fn all<W: Watch>(v: &View<'_, W>) -> Result<Vec<u8>, Torn> {
+fn all(v: &PageView<'_>) -> Result<Vec<u8>, Torn> {
     let mut bytes = vec![0; v.len()];
     v.copy_to(0, &mut bytes)?;
     Ok(bytes)
@@ -101,7 +100,7 @@ fn what_cannot_be_viewed_says_why() {
         (error.kind(), error.op(), error.addr()),
         (ErrorKind::Malformed, Op::View, Some(area.start))
     );
-    let forever = |v: &View<'_, OfSpace<'_>>| -> Result<(), Torn> {
+    let forever = |v: &PageView<'_>| -> Result<(), Torn> {
         loop {
             v.check()?;
         }

@@ -17,10 +17,9 @@
 //!
 //! Verified by `loom_view_vs_write`, `loom_view_vs_fork_and_write`, `loom_view_vs_migration`.
 
-use std::fmt;
 use std::sync::Arc;
 
-use pagewell_cache::{Looked, Torn, View, Watch, Words, look_at};
+use pagewell_cache::{Looked, PageView, Torn, look_at};
 use pagewell_frame::FRAME_BYTES;
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
@@ -38,26 +37,6 @@ use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 /// Maximum number of retries without a reference.
 const TRIES: u32 = scaled(4, 1);
 
-/// Marker of a view on a page of a memory space.
-#[derive(Clone, Copy)]
-pub struct OfSpace<'m> {
-    /// `None` if the view has a reference.
-    words: Option<Words<'m>>,
-}
-
-impl Watch for OfSpace<'_> {
-    #[inline(always)]
-    fn words(&self) -> Option<Words<'_>> {
-        self.words
-    }
-}
-
-impl fmt::Debug for OfSpace<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OfSpace").finish_non_exhaustive()
-    }
-}
-
 #[derive(Clone, Copy)]
 pub(crate) struct Viewer<'m> {
     mm: &'m Arc<Mm>,
@@ -74,7 +53,7 @@ impl<'m> Viewer<'m> {
     #[inline(always)]
     pub(crate) fn look<R, F>(self, addr: u64, len: usize, look: &mut F) -> Looked<R>
     where
-        F: FnMut(&View<'_, OfSpace<'_>>) -> Result<R, Torn>,
+        F: FnMut(&PageView<'_>) -> Result<R, Torn>,
     {
         let pool = *self.mm.tables.view();
         let Some(pmd_word) = self.mm.tables.pmd_word(addr) else {
@@ -105,38 +84,37 @@ impl<'m> Viewer<'m> {
         let Some(bytes) = view::racy_page(&pool, entry.frame(), order, off, len) else {
             return Looked::Again;
         };
-        let words = Words::new((word, entry.bits()), Some((pmd_word, pmd.bits())));
-        let watch = OfSpace { words: Some(words) };
-        look_at(bytes, watch, page_bytes(order) as usize, &mut |v| look(v))
+        let words = [Some((word, entry.bits())), Some((pmd_word, pmd.bits()))];
+        look_at(bytes, words, page_bytes(order) as usize, |v| look(&v))
     }
 
     #[inline(never)]
     pub(crate) fn view<R, F>(self, addr: u64, len: usize, look: &mut F) -> Result<R, Error>
     where
-        F: FnMut(&View<'_, OfSpace<'_>>) -> Result<R, Torn>,
+        F: FnMut(&PageView<'_>) -> Result<R, Torn>,
     {
         let mut backoff = Backoff::new();
         for _ in 0..TRIES {
             match self.look(addr, len, look) {
                 Looked::Done(answer) => return Ok(answer),
                 Looked::Again => backoff.wait(),
-                Looked::Fallback | Looked::TooLong => break,
+                Looked::Fallback | Looked::TooLong(_) => break,
             }
         }
         let pinned = Pinner::of(self.mm).pin_frame_if_any(addr, len);
-        let watch = OfSpace { words: None };
+        let words = [None, None];
         let zeros: Vec<AtomicU64>;
         let looked = match pinned.map_err(|error| error.with_op(Op::View))? {
             Some((reference, off)) => {
                 let bytes = reference.bytes();
-                look_at(bytes.slice(off, len), watch, bytes.len(), &mut |v| look(v))
+                look_at(bytes.slice(off, len), words, bytes.len(), |v| look(&v))
             }
             None => {
                 let nr_words = len.div_ceil(size_of::<AtomicU64>());
                 zeros = (0..nr_words).map(|_| AtomicU64::new(0)).collect();
                 let bytes = RacyBytes::from_words(&zeros).source();
                 let size = len.max(FRAME_BYTES);
-                look_at(bytes.slice(0, len), watch, size, &mut |v| look(v))
+                look_at(bytes.slice(0, len), words, size, |v| look(&v))
             }
         };
         match looked {

@@ -3,12 +3,12 @@
 
 use std::ops::Range;
 
-use pagewell_cache::{Looked, Torn, View};
+use pagewell_cache::{Looked, PageView, Torn};
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::access::pin::{Pin, Pinner};
 use crate::access::read::Reader;
-use crate::access::view::{OfSpace, Viewer};
+use crate::access::view::Viewer;
 use crate::access::write::Writer;
 use crate::api::handles::Space;
 use crate::error::{Error, ErrorKind, Op};
@@ -100,7 +100,7 @@ impl Space {
     #[inline]
     pub fn view<R, F>(&self, range: Range<u64>, mut look: F) -> Result<R, Error>
     where
-        F: FnMut(&View<'_, OfSpace<'_>>) -> Result<R, Torn>,
+        F: FnMut(&PageView<'_>) -> Result<R, Torn>,
     {
         let addr = range.start;
         let len = range.end.checked_sub(addr).filter(|len| *len != 0);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loom::thread;
-use pagewell_cache::{Looked, Torn, View};
+use pagewell_cache::{Looked, PageView, Torn};
 use pagewell_frame::{FRAME_BYTES, FrameKind, Order, TryGetFrame};
 
 use super::harness::{
@@ -12,7 +12,7 @@ use super::harness::{
 };
 use crate::access::optimistic::Optimistic;
 use crate::access::pin::Pinner;
-use crate::access::view::{OfSpace, Viewer};
+use crate::access::view::Viewer;
 use crate::api::handles::Space;
 use crate::change::fork::ForkMode;
 use crate::motion::mover::Mover;
@@ -73,7 +73,7 @@ fn loom_read_vs_write() {
     });
 }
 
-fn words(v: &View<'_, OfSpace<'_>>) -> Result<Vec<u8>, Torn> {
+fn words(v: &PageView<'_>) -> Result<Vec<u8>, Torn> {
     let mut bytes = Vec::new();
     for at in (0..v.len()).step_by(8) {
         bytes.extend(v.array::<8>(at)?);

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use pagewell::{File, Token, Torn, View};
+use pagewell::{File, PageView, Token, Torn, View};
 
 use super::error::Error;
 
@@ -32,12 +32,12 @@ impl Bytes for View<'_> {
 
     #[inline(always)]
     fn compare(&self, at: usize, other: &[u8]) -> Result<Ordering, Torn> {
-        View::compare(self, at, other)
+        PageView::compare(self, at, other)
     }
 
     #[inline(always)]
     fn copy_to(&self, at: usize, buf: &mut [u8]) -> Result<(), Torn> {
-        View::copy_to(self, at, buf)
+        PageView::copy_to(self, at, buf)
     }
 }
 

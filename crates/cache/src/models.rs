@@ -32,8 +32,8 @@ use crate::files::setup::files_of;
 use crate::files::state::Files;
 use crate::index::token::Token;
 use crate::mapping::record::{How, Mapping};
-use crate::read::look_at::Looked;
 use crate::read::lookup::Lookup;
+use crate::read::outcome::ViewOutcome;
 use crate::read::reader::{FastRead, ReadPath, Reader};
 use crate::read::view::View;
 use crate::read::viewer::Viewer;
@@ -102,7 +102,7 @@ fn read_optimistically(mapping: &Mapping, page: u64) -> Option<Vec<u8>> {
 
 fn token(mapping: &Mapping, page: u64) -> Option<Token> {
     match Viewer(mapping).look(page, None, &mut |v: &View<'_>| Ok(v.token())) {
-        Looked::Done(token) => Some(token),
+        ViewOutcome::Done(token) => Some(token),
         _ => None,
     }
 }

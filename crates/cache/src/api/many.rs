@@ -3,7 +3,7 @@
 use crate::api::file::File;
 use crate::api::read::ThisCrate;
 use crate::base::error::{Error, Op};
-use crate::read::look::Torn;
+use crate::read::attempt::Torn;
 use crate::read::many::{GROUP, ReadRequest};
 use crate::read::prefetch::Prefetcher;
 use crate::read::reader::Reader;

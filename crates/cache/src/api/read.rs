@@ -3,7 +3,7 @@
 use crate::api::file::File;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::index::token::{Token, TokenState};
-use crate::read::look::Torn;
+use crate::read::attempt::Torn;
 use crate::read::pin::{OwnedPageGuard, PageGuard};
 use crate::read::reader::{FastRead, Guide as _, ReadPath, Reader};
 use crate::read::view::View;

@@ -11,7 +11,7 @@ use super::{
 use crate::base::slot::{Slot, State};
 use crate::index::token::{Token, TokenState};
 use crate::mapping::record::Mapping;
-use crate::read::look_at::Looked;
+use crate::read::outcome::ViewOutcome;
 use crate::read::reader::ReadPath;
 use crate::read::view::View;
 use crate::read::viewer::Viewer;
@@ -28,7 +28,7 @@ const HAS_NOT: u8 = 8;
 /// Returns the first byte of a page, and a token, by one view without a reference.
 fn look(mapping: &Mapping, page: u64) -> Option<(u8, Token)> {
     match Viewer(mapping).look(page, None, &mut |v: &View<'_>| Ok((v.u8(0)?, v.token()))) {
-        Looked::Done(seen) => Some(seen),
+        ViewOutcome::Done(seen) => Some(seen),
         _ => None,
     }
 }

@@ -11,10 +11,10 @@ use super::{
 };
 use crate::base::error::ErrorKind;
 use crate::mapping::record::Mapping;
+use crate::read::attempt::Torn;
 use crate::read::fill::{Fill, Filler};
-use crate::read::look::Torn;
-use crate::read::look_at::Looked;
 use crate::read::lookup::Lookup;
+use crate::read::outcome::ViewOutcome;
 use crate::read::reader::ReadPath;
 use crate::read::view::View;
 use crate::read::viewer::Viewer;
@@ -42,7 +42,7 @@ fn loom_view_vs_evict_and_reuse() {
         let viewer = {
             let mapping = Arc::clone(mapping.mapping());
             thread::spawn(move || {
-                if let Looked::Done(bytes) = Viewer(&mapping).look(0, None, &mut words) {
+                if let ViewOutcome::Done(bytes) = Viewer(&mapping).look(0, None, &mut words) {
                     assert_eq!(only_byte(&bytes), OURS);
                 }
             })

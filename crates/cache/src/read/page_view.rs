@@ -8,7 +8,7 @@ use std::ops::{Range, RangeInclusive};
 
 use pagewell_sync::bytes::RacySource;
 
-use crate::read::look::{Look, Torn};
+use crate::read::attempt::{Attempt, Torn};
 
 /// Lengths of copies that are inlined: few, so that a closure with a copy is likely to be inlined
 /// too. For shorter lengths, the methods for arrays and integers are better.
@@ -25,7 +25,7 @@ const IN_LINE: RangeInclusive<usize> = 16..=64;
 /// a check (at every 64th access) finds the page changed. The closure returns it with `?`.
 pub struct PageView<'v> {
     bytes: RacySource<'v>,
-    look: &'v Look<'v>,
+    attempt: &'v Attempt<'v>,
 }
 
 macro_rules! integers {
@@ -47,8 +47,8 @@ macro_rules! integers {
 #[allow(clippy::missing_errors_doc)] // Documented once, above.
 impl<'v> PageView<'v> {
     #[inline(always)]
-    pub(crate) fn new(bytes: RacySource<'v>, look: &'v Look<'v>) -> Self {
-        Self { bytes, look }
+    pub(crate) fn new(bytes: RacySource<'v>, attempt: &'v Attempt<'v>) -> Self {
+        Self { bytes, attempt }
     }
 
     /// Returns the number of bytes of the page up to the end of the file, or of the part.
@@ -81,7 +81,7 @@ impl<'v> PageView<'v> {
     /// another array, or as the length of a loop without accesses.
     #[inline]
     pub fn check(&self) -> Result<(), Torn> {
-        self.look.check(0)
+        self.attempt.check(0)
     }
 
     /// Reads the byte at `at`.
@@ -111,9 +111,9 @@ impl<'v> PageView<'v> {
     #[inline(always)]
     pub fn array<const N: usize>(&self, at: usize) -> Result<[u8; N], Torn> {
         if N <= 64 {
-            self.look.count()?;
+            self.attempt.count()?;
         } else {
-            self.look.count_bytes(N)?;
+            self.attempt.count_bytes(N)?;
         }
         self.bytes.load(at).ok_or(Torn)
     }
@@ -121,7 +121,7 @@ impl<'v> PageView<'v> {
     /// Fills `buf` with the bytes from `at` on. They are valid once the view has succeeded.
     #[inline(always)]
     pub fn copy_to(&self, at: usize, buf: &mut [u8]) -> Result<(), Torn> {
-        self.look.count_bytes(buf.len())?;
+        self.attempt.count_bytes(buf.len())?;
         let bytes = self.bytes.get(at, buf.len()).ok_or(Torn)?;
         if IN_LINE.contains(&buf.len()) {
             bytes.copy_to(0, buf);
@@ -134,7 +134,7 @@ impl<'v> PageView<'v> {
     /// Compares the `other.len()` bytes at `at` with `other`, byte by byte.
     #[inline(always)]
     pub fn compare(&self, at: usize, other: &[u8]) -> Result<Ordering, Torn> {
-        self.look.count_bytes(other.len())?;
+        self.attempt.count_bytes(other.len())?;
         compare_bytes(self.bytes.get(at, other.len()).ok_or(Torn)?, other).ok_or(Torn)
     }
 
@@ -166,7 +166,7 @@ impl<'v> PageView<'v> {
     pub fn part(&self, range: Range<usize>) -> Result<Self, Torn> {
         let len = range.end.checked_sub(range.start).ok_or(Torn)?;
         let bytes = self.bytes.get(range.start, len).ok_or(Torn)?;
-        Ok(PageView::new(bytes, self.look))
+        Ok(PageView::new(bytes, self.attempt))
     }
 
     /// Searches `count` slots of `width` bytes from `at` on by binary search, in under 64 steps.
@@ -187,7 +187,7 @@ impl<'v> PageView<'v> {
     where
         F: FnMut(&Self, usize) -> Result<Ordering, Torn>,
     {
-        self.look.count()?;
+        self.attempt.count()?;
         let len = width.checked_mul(count).ok_or(Torn)?;
         // No product or sum below exceeds these two.
         self.bytes.get(at, len).ok_or(Torn)?;

@@ -7,7 +7,7 @@ use std::ops::{Deref, Range};
 use crate::base::page::PageNr;
 use crate::index::file_index::Seen;
 use crate::index::token::{Origin, Token};
-use crate::read::look::{Torn, WatchedWords};
+use crate::read::attempt::{Torn, WatchedWords};
 use crate::read::page_view::PageView;
 
 /// Watched slot and tokens of one attempt.

@@ -16,7 +16,7 @@
 //! The ordering edges are the same: if step 4 has loaded any byte that a fill of another page or a
 //! later write has stored, step 6 sees another word. So if the slot is unchanged, the closure's
 //! result was computed only from bytes that the page had at one moment. A failed attempt cannot
-//! access memory outside the page, it ends ([`crate::read::look`]), and its result is dropped.
+//! access memory outside the page, it ends ([`crate::read::attempt`]), and its result is dropped.
 //! Effects of the closure are not undone; among them may be a change of this slot.
 //!
 //! # Retries, and the attempt with a reference
@@ -42,9 +42,9 @@ use crate::base::page::PageNr;
 use crate::base::slot::State;
 use crate::index::token::Token;
 use crate::mapping::record::Mapping;
-use crate::read::look::Torn;
-use crate::read::look_at::{Looked, look_at};
+use crate::read::attempt::Torn;
 use crate::read::lookup::Lookup;
+use crate::read::outcome::{ViewOutcome, attempt_view};
 use crate::read::raw;
 use crate::read::view::{View, Watched};
 
@@ -64,21 +64,21 @@ pub(crate) struct Held<'m> {
 
 impl<'m> Viewer<'m> {
     #[inline(always)]
-    fn begin<R>(self, page: PageNr) -> Result<Ground<'m>, Looked<R>> {
+    fn begin<R>(self, page: PageNr) -> Result<Ground<'m>, ViewOutcome<R>> {
         // Loaded before the first atomic access, as in [`crate::read::reader`].
         let view = self.0.index().view();
         let page_size = self.0.page_size();
         let start = page.wrapping_shl(self.0.page_shift());
         // 1.
         let Some(seen) = self.0.index().look(page) else {
-            return Err(Looked::Fallback);
+            return Err(ViewOutcome::Fallback);
         };
         // 2.
         if !seen.slot.is_hot() {
             return Err(if seen.slot.is_busy() {
-                Looked::Again
+                ViewOutcome::Again
             } else {
-                Looked::Fallback
+                ViewOutcome::Fallback
             });
         }
         // 3. The size is loaded after the slot: if step 6 finds the slot unchanged, the file had
@@ -86,7 +86,7 @@ impl<'m> Viewer<'m> {
         //    `MAX_FILE_BYTES`.)
         let rest = self.0.size().saturating_sub(start);
         if rest == 0 {
-            return Err(Looked::Fallback);
+            return Err(ViewOutcome::Fallback);
         }
         let len = rest.min(page_size as u64) as usize;
         let bytes = raw::racy_page(view, seen.slot.frame(), len);
@@ -95,7 +95,12 @@ impl<'m> Viewer<'m> {
 
     /// Makes one attempt on `page`, with the reference in `held` if any.
     #[inline(always)]
-    pub(crate) fn look<R, F>(self, page: PageNr, held: Option<&Held<'_>>, look: &mut F) -> Looked<R>
+    pub(crate) fn look<R, F>(
+        self,
+        page: PageNr,
+        held: Option<&Held<'_>>,
+        look: &mut F,
+    ) -> ViewOutcome<R>
     where
         F: FnMut(&View<'_>) -> Result<R, Torn>,
     {
@@ -107,7 +112,7 @@ impl<'m> Viewer<'m> {
             },
         };
         // 4, and then 5 and 6.
-        look_at(bytes, watched.words(), self.0.page_size(), |bytes| {
+        attempt_view(bytes, watched.words(), self.0.page_size(), |bytes| {
             look(&View::new(bytes, &watched))
         })
     }
@@ -119,7 +124,7 @@ impl<'m> Viewer<'m> {
         F: FnMut(&View<'_>) -> Result<R, Torn>,
     {
         match self.look(page, None, look) {
-            Looked::Done(answer) => Some(answer),
+            ViewOutcome::Done(answer) => Some(answer),
             _ => None,
         }
     }
@@ -132,7 +137,7 @@ impl<'m> Viewer<'m> {
         A: Fn() -> usize,
     {
         match self.look(page, None, &mut look) {
-            Looked::Done(answer) => Ok(answer),
+            ViewOutcome::Done(answer) => Ok(answer),
             _ => self.again(page, &mut look, &ahead),
         }
     }
@@ -150,19 +155,19 @@ impl<'m> Viewer<'m> {
                 backoff.wait();
             }
             match self.look(page, None, look) {
-                Looked::Done(answer) => return Ok(answer),
-                Looked::Again => {}
-                Looked::Fallback | Looked::TooLong(_) => break,
+                ViewOutcome::Done(answer) => return Ok(answer),
+                ViewOutcome::Again => {}
+                ViewOutcome::Fallback | ViewOutcome::TooLong(_) => break,
             }
         }
         let held = self.hold(page, ahead)?;
         let error = || self.0.error(ErrorKind::Malformed, Op::View).with_page(page);
         match self.look(page, Some(&held), look) {
-            Looked::Done(answer) => Ok(answer),
-            Looked::TooLong(most) => Err(error().with_detail(format!(
+            ViewOutcome::Done(answer) => Ok(answer),
+            ViewOutcome::TooLong(most) => Err(error().with_detail(format!(
                 "the closure has not returned after {most} accesses"
             ))),
-            Looked::Again | Looked::Fallback => Err(error()),
+            ViewOutcome::Again | ViewOutcome::Fallback => Err(error()),
         }
     }
 

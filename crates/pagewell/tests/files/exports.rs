@@ -21,9 +21,9 @@ const NOT_FOR_PROGRAMS: [(&str, &str); 17] = [
     ("frame", "PoolOwner"),
     // For crates that build on a cache, as that of spaces does.
     ("cache", "companion_or_else"),
-    ("cache", "Looked"),
+    ("cache", "ViewOutcome"),
     ("cache", "WatchedWords"),
-    ("cache", "look_at"),
+    ("cache", "attempt_view"),
     // The wait of `OpenOptions::lock`.
     ("io", "LockWait"),
     // For the cache.

@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use pagewell_cache::{Looked, PageView, Torn, look_at};
+use pagewell_cache::{PageView, Torn, ViewOutcome, attempt_view};
 use pagewell_frame::FRAME_BYTES;
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
@@ -51,23 +51,23 @@ impl<'m> Viewer<'m> {
     /// Runs `look` once, without a reference, on the `len` bytes at `addr`. `Again` and `Fallback`
     /// mean that there is no result: the caller retries, or pins the page.
     #[inline(always)]
-    pub(crate) fn look<R, F>(self, addr: u64, len: usize, look: &mut F) -> Looked<R>
+    pub(crate) fn look<R, F>(self, addr: u64, len: usize, look: &mut F) -> ViewOutcome<R>
     where
         F: FnMut(&PageView<'_>) -> Result<R, Torn>,
     {
         let pool = *self.mm.tables.view();
         let Some(pmd_word) = self.mm.tables.pmd_word(addr) else {
-            return Looked::Fallback;
+            return ViewOutcome::Fallback;
         };
         // 2.
         let pmd = Directory::look(pmd_word);
         if !pmd.is_present() {
-            return Looked::Fallback;
+            return ViewOutcome::Fallback;
         }
         let order = pmd.order();
         let off = offset_in_page(addr, order);
         if len as u64 > page_bytes(order) - off as u64 {
-            return Looked::Fallback;
+            return ViewOutcome::Fallback;
         }
         // 3.
         let word = view::entry(&pool, pmd.frame(), entry_of(addr, order));
@@ -75,17 +75,17 @@ impl<'m> Viewer<'m> {
         // 4.
         if !entry.is_hot() {
             return if entry.is_busy() {
-                Looked::Again
+                ViewOutcome::Again
             } else {
-                Looked::Fallback
+                ViewOutcome::Fallback
             };
         }
         // 5 to 7.
         let Some(bytes) = view::racy_page(&pool, entry.frame(), order, off, len) else {
-            return Looked::Again;
+            return ViewOutcome::Again;
         };
         let words = [Some((word, entry.bits())), Some((pmd_word, pmd.bits()))];
-        look_at(bytes, words, page_bytes(order) as usize, |v| look(&v))
+        attempt_view(bytes, words, page_bytes(order) as usize, |v| look(&v))
     }
 
     #[inline(never)]
@@ -96,9 +96,9 @@ impl<'m> Viewer<'m> {
         let mut backoff = Backoff::new();
         for _ in 0..TRIES {
             match self.look(addr, len, look) {
-                Looked::Done(answer) => return Ok(answer),
-                Looked::Again => backoff.wait(),
-                Looked::Fallback | Looked::TooLong(_) => break,
+                ViewOutcome::Done(answer) => return Ok(answer),
+                ViewOutcome::Again => backoff.wait(),
+                ViewOutcome::Fallback | ViewOutcome::TooLong(_) => break,
             }
         }
         let pinned = Pinner::of(self.mm).pin_frame_if_any(addr, len);
@@ -107,18 +107,18 @@ impl<'m> Viewer<'m> {
         let looked = match pinned.map_err(|error| error.with_op(Op::View))? {
             Some((reference, off)) => {
                 let bytes = reference.bytes();
-                look_at(bytes.slice(off, len), words, bytes.len(), |v| look(&v))
+                attempt_view(bytes.slice(off, len), words, bytes.len(), |v| look(&v))
             }
             None => {
                 let nr_words = len.div_ceil(size_of::<AtomicU64>());
                 zeros = (0..nr_words).map(|_| AtomicU64::new(0)).collect();
                 let bytes = RacyBytes::from_words(&zeros).source();
                 let size = len.max(FRAME_BYTES);
-                look_at(bytes.slice(0, len), words, size, |v| look(&v))
+                attempt_view(bytes.slice(0, len), words, size, |v| look(&v))
             }
         };
         match looked {
-            Looked::Done(answer) => Ok(answer),
+            ViewOutcome::Done(answer) => Ok(answer),
             _ => Err(Error::at(ErrorKind::Malformed, Op::View, addr)),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use pagewell_cache::{Looked, PageView, Torn};
+use pagewell_cache::{PageView, Torn, ViewOutcome};
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::access::pin::{Pin, Pinner};
@@ -107,7 +107,7 @@ impl Space {
         let len = len.and_then(|len| usize::try_from(len).ok());
         let len = len.ok_or(Error::at(ErrorKind::InvalidRange, Op::View, addr))?;
         match Viewer::of(&self.mm).look(addr, len, &mut look) {
-            Looked::Done(answer) => Ok(answer),
+            ViewOutcome::Done(answer) => Ok(answer),
             _ => Viewer::of(&self.mm).view(addr, len, &mut look),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loom::thread;
-use pagewell_cache::{Looked, PageView, Torn};
+use pagewell_cache::{PageView, Torn, ViewOutcome};
 use pagewell_frame::{FRAME_BYTES, FrameKind, Order, TryGetFrame};
 
 use super::harness::{
@@ -115,7 +115,7 @@ fn loom_view_vs_fork_and_write() {
             let space = Arc::clone(&space);
             thread::spawn(move || {
                 let looked = Viewer::of(&space.mm).look(0, FRAME_BYTES, &mut words);
-                if let Looked::Done(bytes) = looked {
+                if let ViewOutcome::Done(bytes) = looked {
                     assert!(bytes == page(1) || bytes == page(2), "foreign: {bytes:x?}");
                 }
             })

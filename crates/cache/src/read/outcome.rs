@@ -2,13 +2,13 @@
 
 use pagewell_sync::bytes::RacySource;
 
-use crate::read::look::{Look, STEP, Torn, WatchedWords, is_as_it_was};
+use crate::read::attempt::{Attempt, STEP, Torn, WatchedWords, is_as_it_was};
 use crate::read::page_view::PageView;
 
 /// Outcome of an attempt.
 #[derive(Debug)]
 #[must_use]
-pub enum Looked<R> {
+pub enum ViewOutcome<R> {
     /// Result of the closure, from consistent bytes of the page.
     Done(R),
     /// Without a reference: the page was changing, or the closure made too many accesses.
@@ -22,20 +22,22 @@ pub enum Looked<R> {
 
 /// Makes one attempt on `bytes`, a page of `page_size` bytes or a part of it.
 #[inline(always)]
-pub fn look_at<'v, R>(
+pub fn attempt_view<'v, R>(
     bytes: RacySource<'v>,
     words: WatchedWords<'v>,
     page_size: usize,
     look: impl FnOnce(PageView<'_>) -> Result<R, Torn>,
-) -> Looked<R> {
-    let one = Look::new(words, page_size);
-    let answer = look(PageView::new(bytes, &one));
-    // The words by value, not those of `one`, whose address the closure may have passed on: so a
-    // caller without a second word has no code for it.
-    match (!one.has_failed() && is_as_it_was(words), answer) {
-        (true, Ok(answer)) => Looked::Done(answer),
-        (true, Err(Torn)) => Looked::Fallback,
-        (false, _) if words[0].is_none() => Looked::TooLong(u64::from(STEP) * page_size as u64),
-        (false, _) => Looked::Again,
+) -> ViewOutcome<R> {
+    let attempt = Attempt::new(words, page_size);
+    let answer = look(PageView::new(bytes, &attempt));
+    // The words by value, not those of `attempt`, which may be in memory: for a caller without a
+    // second word, no code checks one.
+    match (!attempt.has_failed() && is_as_it_was(words), answer) {
+        (true, Ok(answer)) => ViewOutcome::Done(answer),
+        (true, Err(Torn)) => ViewOutcome::Fallback,
+        (false, _) if words[0].is_none() => {
+            ViewOutcome::TooLong(u64::from(STEP) * page_size as u64)
+        }
+        (false, _) => ViewOutcome::Again,
     }
 }

@@ -41,14 +41,14 @@ pub type WatchedWords<'w> = [Option<Word<'w>>; 2];
 type Word<'w> = (&'w AtomicU64, u64);
 
 #[derive(Debug)]
-pub(crate) struct Look<'w> {
+pub(crate) struct Attempt<'w> {
     words: WatchedWords<'w>,
     accesses: Cell<u32>,
     /// Number of checks left; 0 once one has failed.
     checks: Cell<u32>,
 }
 
-impl<'w> Look<'w> {
+impl<'w> Attempt<'w> {
     #[inline(always)]
     pub(crate) fn new(words: WatchedWords<'w>, page_size: usize) -> Self {
         Self {

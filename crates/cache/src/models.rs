@@ -33,7 +33,6 @@ use crate::files::state::Files;
 use crate::index::token::Token;
 use crate::mapping::record::{How, Mapping};
 use crate::read::lookup::Lookup;
-use crate::read::outcome::ViewOutcome;
 use crate::read::reader::{FastRead, ReadPath, Reader};
 use crate::read::view::View;
 use crate::read::viewer::Viewer;
@@ -41,7 +40,9 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::bytes::Writer;
 use crate::writeback::flush::Flusher;
 use loom::sync::atomic::{AtomicUsize, Ordering};
-use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame};
+use pagewell_frame::{
+    FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame, ViewOutcome,
+};
 use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend};
 

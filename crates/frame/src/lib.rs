@@ -4,6 +4,7 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | `view` | reads of a page in place, validated afterwards ([`PageView`]) |
 //! | `words` | frame numbers, orders; reference words ([`refword`]) and kind words |
 //! | `count` | reference counts in two schemes ([`refcount`]) |
 //! | `memory` | configuration, NUMA nodes of the machine ([`numa`]), memory of the frames |
@@ -34,6 +35,7 @@ mod lists;
 mod memory;
 mod pool;
 mod records;
+mod view;
 mod words;
 
 pub use alloc::{AllocError, AllocRequest, Place};
@@ -45,6 +47,7 @@ pub use pool::{
     Protected, TryGetFrame, UniqueFrame,
 };
 pub use records::FrameMeta;
+pub use view::{PageView, Torn, ViewOutcome, WatchedWords, attempt_view};
 pub use words::{
     FRAME_BYTES, FRAME_NR_BITS, FRAME_SHIFT, FRAME_WORDS, FrameKind, FrameNr, MAX_FRAMES,
     MAX_NODES, Order, refword,

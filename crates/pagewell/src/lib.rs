@@ -39,11 +39,10 @@
 pub use pagewell_cache::{
     Advice, Append, BeforeWrite, Builder, Cache, CacheFrames, DetachedPageGuardMut, Error,
     ErrorKind, File, FileStats, Info, MAX_FILE_BYTES, Op, OpenOptions, OutgoingPage,
-    OwnedPageGuard, PageGuard, PageGuardMut, PageHooks, PageView, PinPage, PublishedPage, Quiet,
-    ReadAt, ReadMany, ReadRequest, Stats, SyncData, Token, TokenState, Torn, View, WriteAt,
-    Writeback,
+    OwnedPageGuard, PageGuard, PageGuardMut, PageHooks, PinPage, PublishedPage, Quiet, ReadAt,
+    ReadMany, ReadRequest, Stats, SyncData, Token, TokenState, View, WriteAt, Writeback,
 };
-pub use pagewell_frame::{HugePages, Nodes};
+pub use pagewell_frame::{HugePages, Nodes, PageView, Torn};
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

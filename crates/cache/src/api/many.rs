@@ -1,9 +1,10 @@
 //! Reads and views at many places of a file in one call.
 
+use pagewell_frame::Torn;
+
 use crate::api::file::File;
 use crate::api::read::ThisCrate;
 use crate::base::error::{Error, Op};
-use crate::read::attempt::Torn;
 use crate::read::many::{GROUP, ReadRequest};
 use crate::read::prefetch::Prefetcher;
 use crate::read::reader::Reader;

@@ -1,9 +1,10 @@
 //! Reads, views, tokens and pins of a file.
 
+use pagewell_frame::Torn;
+
 use crate::api::file::File;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::index::token::{Token, TokenState};
-use crate::read::attempt::Torn;
 use crate::read::pin::{OwnedPageGuard, PageGuard};
 use crate::read::reader::{FastRead, Guide as _, ReadPath, Reader};
 use crate::read::view::View;
@@ -137,8 +138,9 @@ impl File {
     ///   on. A closure that follows a cycle of offsets ends: every 64th access checks whether the
     ///   page has changed, and a view of an unchanged page ends after 64 accesses per byte.
     /// - **Other code of the closure is not checked.** The closure must check an index or a loop
-    ///   length that it reads, like any other input, or call [`check`](crate::PageView::check)
-    ///   first. A panic propagates, and no lock or reference stays held.
+    ///   length that it reads, like any other input, or call
+    ///   [`check`](pagewell_frame::PageView::check) first. A panic propagates, and no lock or
+    ///   reference stays held.
     /// - The closure may use the cache. If it changes the page of the view, the view is repeated.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loom::thread;
-use pagewell_frame::FRAME_BYTES;
+use pagewell_frame::{FRAME_BYTES, ViewOutcome};
 
 use super::{
     OURS, assert_at_rest, cold, explore, leaf_frame, pool, read, token, warm, writable, write,
@@ -11,7 +11,6 @@ use super::{
 use crate::base::slot::{Slot, State};
 use crate::index::token::{Token, TokenState};
 use crate::mapping::record::Mapping;
-use crate::read::outcome::ViewOutcome;
 use crate::read::reader::ReadPath;
 use crate::read::view::View;
 use crate::read::viewer::Viewer;

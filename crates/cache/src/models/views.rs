@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use loom::thread;
-use pagewell_frame::FRAME_BYTES;
+use pagewell_frame::{FRAME_BYTES, Torn, ViewOutcome};
 
 use super::{
     FOREIGN, OURS, assert_at_rest, explore, mapping, only_byte, pool, read, scribble, warm,
@@ -11,10 +11,8 @@ use super::{
 };
 use crate::base::error::ErrorKind;
 use crate::mapping::record::Mapping;
-use crate::read::attempt::Torn;
 use crate::read::fill::{Fill, Filler};
 use crate::read::lookup::Lookup;
-use crate::read::outcome::ViewOutcome;
 use crate::read::reader::ReadPath;
 use crate::read::view::View;
 use crate::read::viewer::Viewer;

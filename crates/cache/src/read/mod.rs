@@ -3,7 +3,7 @@
 //! Owns. The optimistic and the referenced read ([`reader`]; batches: [`many`]); the lookup of a
 //! page's frame ([`lookup`], for tasks [`task`]); fills ([`fill`]), also overlapping ones
 //! ([`flight`]); readahead ([`ahead`], [`guide`], [`prefetch`]); pins ([`pin`], [`pinner`]); views
-//! ([`view`], [`page_view`], [`viewer`], [`attempt`], [`outcome`]); unsafe steps ([`raw`]).
+//! ([`view`], [`viewer`]); unsafe steps ([`raw`]).
 //!
 //! Calls `base`, `index`, `supply`, `dirty`, `mapping`; if no frame is available because of pages
 //! that are not clean, the file's cache callbacks ([`Keeper`](crate::mapping::keeper::Keeper)).
@@ -12,14 +12,11 @@
 //! hit of an optimistic read or view writes no shared memory. Concurrent misses read a page once.
 
 pub(crate) mod ahead;
-pub(crate) mod attempt;
 pub(crate) mod fill;
 pub(crate) mod flight;
 pub(crate) mod guide;
 pub(crate) mod lookup;
 pub(crate) mod many;
-pub(crate) mod outcome;
-pub(crate) mod page_view;
 pub(crate) mod pin;
 pub(crate) mod pinner;
 pub(crate) mod prefetch;

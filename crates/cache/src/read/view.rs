@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Deref, Range};
 
+use pagewell_frame::{PageView, Torn, WatchedWords};
+
 use crate::base::page::PageNr;
 use crate::index::file_index::Seen;
 use crate::index::token::{Origin, Token};
-use crate::read::attempt::{Torn, WatchedWords};
-use crate::read::page_view::PageView;
 
 /// Watched slot and tokens of one attempt.
 #[derive(Clone, Copy, Debug)]

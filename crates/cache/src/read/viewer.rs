@@ -16,7 +16,7 @@
 //! The ordering edges are the same: if step 4 has loaded any byte that a fill of another page or a
 //! later write has stored, step 6 sees another word. So if the slot is unchanged, the closure's
 //! result was computed only from bytes that the page had at one moment. A failed attempt cannot
-//! access memory outside the page, it ends ([`crate::read::attempt`]), and its result is dropped.
+//! access memory outside the page, it ends ([`attempt_view`]), and its result is dropped.
 //! Effects of the closure are not undone; among them may be a change of this slot.
 //!
 //! # Retries, and the attempt with a reference
@@ -32,7 +32,7 @@
 //! Verified by `loom_view_vs_evict_and_reuse`, `loom_view_vs_write`,
 //! `loom_view_that_goes_round_in_circles_ends`; by the mutants `view-*`.
 
-use pagewell_frame::FrameRef;
+use pagewell_frame::{FrameRef, Torn, ViewOutcome, attempt_view};
 use pagewell_sync::bytes::RacySource;
 use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
@@ -42,9 +42,7 @@ use crate::base::page::PageNr;
 use crate::base::slot::State;
 use crate::index::token::Token;
 use crate::mapping::record::Mapping;
-use crate::read::attempt::Torn;
 use crate::read::lookup::Lookup;
-use crate::read::outcome::{ViewOutcome, attempt_view};
 use crate::read::raw;
 use crate::read::view::{View, Watched};
 

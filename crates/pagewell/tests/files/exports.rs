@@ -19,11 +19,12 @@ const NOT_FOR_PROGRAMS: [(&str, &str); 17] = [
     ("frame", "HasPool"),
     ("frame", "OwnedHold"),
     ("frame", "PoolOwner"),
+    // For the views of a cache and of spaces.
+    ("frame", "ViewOutcome"),
+    ("frame", "WatchedWords"),
+    ("frame", "attempt_view"),
     // For crates that build on a cache, as that of spaces does.
     ("cache", "companion_or_else"),
-    ("cache", "ViewOutcome"),
-    ("cache", "WatchedWords"),
-    ("cache", "attempt_view"),
     // The wait of `OpenOptions::lock`.
     ("io", "LockWait"),
     // For the cache.

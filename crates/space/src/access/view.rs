@@ -19,8 +19,7 @@
 
 use std::sync::Arc;
 
-use pagewell_cache::{PageView, Torn, ViewOutcome, attempt_view};
-use pagewell_frame::FRAME_BYTES;
+use pagewell_frame::{FRAME_BYTES, PageView, Torn, ViewOutcome, attempt_view};
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::scaled;

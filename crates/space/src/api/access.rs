@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use pagewell_cache::{PageView, Torn, ViewOutcome};
+use pagewell_frame::{PageView, Torn, ViewOutcome};
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::access::pin::{Pin, Pinner};

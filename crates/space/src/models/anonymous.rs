@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use loom::thread;
-use pagewell_cache::{PageView, Torn, ViewOutcome};
-use pagewell_frame::{FRAME_BYTES, FrameKind, Order, TryGetFrame};
+use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
 
 use super::harness::{
     PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, migrator, page,

@@ -2,8 +2,8 @@
 
 use pagewell_sync::bytes::RacySource;
 
-use crate::read::attempt::{Attempt, STEP, Torn, WatchedWords, is_as_it_was};
-use crate::read::page_view::PageView;
+use super::attempt::{Attempt, STEP, Torn, WatchedWords, is_as_it_was};
+use super::page_view::PageView;
 
 /// Outcome of an attempt.
 #[derive(Debug)]
@@ -21,6 +21,9 @@ pub enum ViewOutcome<R> {
 }
 
 /// Makes one attempt on `bytes`, a page of `page_size` bytes or a part of it.
+///
+/// The caller has loaded the values of `words` by acquire loads. A thread that overwrites the page
+/// first changes a word, and then executes a release fence.
 #[inline(always)]
 pub fn attempt_view<'v, R>(
     bytes: RacySource<'v>,

@@ -8,7 +8,7 @@ use std::ops::{Range, RangeInclusive};
 
 use pagewell_sync::bytes::RacySource;
 
-use crate::read::attempt::{Attempt, Torn};
+use super::attempt::{Attempt, Torn};
 
 /// Lengths of copies that are inlined: few, so that a closure with a copy is likely to be inlined
 /// too. For shorter lengths, the methods for arrays and integers are better.

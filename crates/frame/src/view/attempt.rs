@@ -19,8 +19,8 @@ pub(crate) const STEP: u32 = 64;
 /// Error of an access outside a view's page, or to a page that has changed.
 ///
 /// The closure of the view returns it, and may also return it for an inconsistency that it detects
-/// itself, such as a wrong checksum. The attempt is repeated if the page has changed; otherwise
-/// [`File::view`](crate::File::view) fails with [`Malformed`](crate::ErrorKind::Malformed).
+/// itself, such as a wrong checksum. The attempt is repeated if the page has changed; otherwise the
+/// view fails with an error of kind `Malformed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Torn;
 
@@ -34,8 +34,8 @@ impl std::error::Error for Torn {}
 
 /// The words that identify the place of a page, with their values at the start of the attempt.
 ///
-/// The page is unchanged while all words are. If the attempt has a reference to the page, there are
-/// none.
+/// The page is unchanged while all words are. The second may be absent; if the attempt has a
+/// reference to the page, both are.
 pub type WatchedWords<'w> = [Option<Word<'w>>; 2];
 
 type Word<'w> = (&'w AtomicU64, u64);
@@ -120,9 +120,9 @@ fn checks_left(first: Option<Word<'_>>, second: Option<Word<'_>>, checks: u32, m
 /// Whether the page is unchanged since the attempt began, and with it all bytes loaded in between.
 #[inline(always)]
 pub(crate) fn is_as_it_was([first, second]: WatchedWords<'_>) -> bool {
-    // ORDERING: Acquire fence; as step 5 of the optimistic read ([`crate::read::reader`]): pairs,
-    // through the bytes, with the release fence of the thread that overwrites them, and orders the
-    // loads below after those of the bytes.
+    // ORDERING: Acquire fence; pairs, through the bytes, with the release fence of the thread that
+    // overwrites them after it has changed a watched word, and orders the loads below after those
+    // of the bytes.
     fence(Ordering::Acquire);
     // ORDERING: Acquire; data to which the page refers must not be loaded before this load.
     let is = |(word, bits): Word<'_>| word.load(Ordering::Acquire) == bits;

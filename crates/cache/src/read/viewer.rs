@@ -110,7 +110,7 @@ impl<'m> Viewer<'m> {
             },
         };
         // 4, and then 5 and 6.
-        attempt_view(bytes, watched.words(), self.0.page_size(), |bytes| {
+        attempt_view(bytes, watched.words(), self.0.page_size(), &mut |bytes| {
             look(&View::new(bytes, &watched))
         })
     }

@@ -25,12 +25,15 @@ pub enum ViewOutcome<R> {
 /// The caller has loaded the values of `words` by acquire loads. A thread that overwrites the page
 /// first changes a word, and then executes a release fence.
 #[inline(always)]
-pub fn attempt_view<'v, R>(
+pub fn attempt_view<'v, R, F>(
     bytes: RacySource<'v>,
     words: WatchedWords<'v>,
     page_size: usize,
-    look: impl FnOnce(PageView<'_>) -> Result<R, Torn>,
-) -> ViewOutcome<R> {
+    look: &mut F,
+) -> ViewOutcome<R>
+where
+    F: FnMut(PageView<'_>) -> Result<R, Torn>,
+{
     let attempt = Attempt::new(words, page_size);
     let answer = look(PageView::new(bytes, &attempt));
     // The words by value, not those of `attempt`, which may be in memory: for a caller without a

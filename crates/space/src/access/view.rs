@@ -84,7 +84,7 @@ impl<'m> Viewer<'m> {
             return ViewOutcome::Again;
         };
         let words = [Some((word, entry.bits())), Some((pmd_word, pmd.bits()))];
-        attempt_view(bytes, words, page_bytes(order) as usize, |v| look(&v))
+        attempt_view(bytes, words, page_bytes(order) as usize, &mut |v| look(&v))
     }
 
     #[inline(never)]
@@ -106,14 +106,14 @@ impl<'m> Viewer<'m> {
         let looked = match pinned.map_err(|error| error.with_op(Op::View))? {
             Some((reference, off)) => {
                 let bytes = reference.bytes();
-                attempt_view(bytes.slice(off, len), words, bytes.len(), |v| look(&v))
+                attempt_view(bytes.slice(off, len), words, bytes.len(), &mut |v| look(&v))
             }
             None => {
                 let nr_words = len.div_ceil(size_of::<AtomicU64>());
                 zeros = (0..nr_words).map(|_| AtomicU64::new(0)).collect();
                 let bytes = RacyBytes::from_words(&zeros).source();
                 let size = len.max(FRAME_BYTES);
-                attempt_view(bytes.slice(0, len), words, size, |v| look(&v))
+                attempt_view(bytes.slice(0, len), words, size, &mut |v| look(&v))
             }
         };
         match looked {

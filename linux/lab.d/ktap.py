@@ -5,8 +5,9 @@
     ktap.py results LOG            one line a case: RESULT SUITE CASE
     ktap.py summary LOG            counts; fails on a failed case, or a report of
                                    a lock, a bad page or a bug in the console
-    ktap.py ran LOG TREE SRC       fails unless each suite of mm/tests was run that SRC has and
-                                   TREE has not, though its slow cases may be left out
+    ktap.py ran LOG TREE SRC CONFIG
+                                   fails unless each suite of mm/tests was run that SRC has for
+                                   CONFIG and TREE has not, though its slow cases may be left out
     ktap.py compare OFF ON         fails if a case got worse, is gone, or fails though
                                    only ON has it, or if they have no case in common
     ktap.py caught LOG             for mutants: fails unless a case failed, or the
@@ -105,11 +106,13 @@ def summary(log):
     return 1 if not found or "fail" in found.values() or bad else 0
 
 
-def suites_of(tree, src):
-    """Of the suites that a series brings: name -> has it a case that is not slow?"""
+def suites_of(tree, src, config):
+    """Of the suites that a series brings and the configuration has: name -> has it a case that is not slow?"""
     found = {}
+    without = left_out(src, config)
     for path in glob.glob(os.path.join(src, "mm/tests/*.c")):
-        if os.path.exists(os.path.join(tree, os.path.relpath(path, src))):
+        name = os.path.relpath(path, src)
+        if os.path.exists(os.path.join(tree, name)) or name in without:
             continue
         with open(path) as source:
             text = source.read()
@@ -121,11 +124,27 @@ def suites_of(tree, src):
     return found
 
 
-def ran(log, tree, src):
+def left_out(src, config):
+    """The files of tests that mm/Makefile has under an ifdef of an option that is not in the configuration."""
+    with open(config) as lines:
+        options = set(lines.read().splitlines())
+    found, off = set(), False
+    with open(os.path.join(src, "mm/Makefile")) as lines:
+        for line in lines:
+            if condition := re.match(r"ifdef (CONFIG_\w+)$", line):
+                off = f"{condition[1]}=y" not in options
+            elif line.startswith("endif"):
+                off = False
+            elif off:
+                found.update(f"mm/{name}.c" for name in re.findall(r"(tests/\w+)\.o", line))
+    return found
+
+
+def ran(log, tree, src, config):
     results = {}
     for (suite, _), result in cases(log).items():
         results.setdefault(suite, set()).add(result)
-    missing = [suite for suite, has_quick in sorted(suites_of(tree, src).items())
+    missing = [suite for suite, has_quick in sorted(suites_of(tree, src, config).items())
                if suite not in results or has_quick and "pass" not in results[suite]]
     for suite in missing:
         print(f"        NOT RUN {suite}")

@@ -384,9 +384,20 @@ static struct kunit_suite stress = {
         self.file("", "tree/mm/tests/b.c")
 
         def check(log):
-            return ktap.ran(log, os.path.join(self.dir, "tree"), os.path.join(self.dir, "src"))
+            return ktap.ran(log, *(os.path.join(self.dir, name) for name in ("tree", "src", ".config")))
 
+        # The last one is of a kernel with the option alone.
+        makefile = "obj-y += tests/a.o\nifdef CONFIG_STEPS\nobj-$(CONFIG_TEST) += tests/c.o\nendif\n"
+        self.file(makefile, "src/mm/Makefile")
+        self.file("CONFIG_TEST=y\n# CONFIG_STEPS is not set\n", ".config")
+        self.file(source.replace("page_ref", "of_steps"), "src/mm/tests/c.c")
         self.assertEqual(self.run_on(check, log), (0, ""))
+        self.file("CONFIG_TEST=y\nCONFIG_STEPS=y\n", ".config")
+        self.assertEqual(self.run_on(check, log)[0], 1)
+        self.file(makefile.replace("ifdef", "# ifdef"), "src/mm/Makefile")
+        self.file("CONFIG_TEST=y\n", ".config")
+        self.assertEqual(self.run_on(check, log)[0], 1)
+        os.remove(os.path.join(self.dir, "src/mm/tests/c.c"))
         for text in ("", KUNIT, log.replace(": page_ref\n", ": slub\n"), log.replace("ok 1 first", "ok 1 first # SKIP")
                      .replace("ok 3 third", "ok 3 third # SKIP").replace("ok 1 a", "").replace("ok 2 b", "")):
             code, said = self.run_on(check, text)

@@ -1,5 +1,5 @@
-//! Freeing contiguous ranges and each strategy: what comes back as which
-//! blocks, what others hold; the handle of a range; and threads that do all of it at once.
+//! Frees of contiguous ranges by each strategy: the blocks that become free, and the frames to which
+//! others have references. The handle of a range; threads that do all of this at once.
 
 #![cfg(not(loom))]
 

@@ -1,5 +1,5 @@
-//! Frees of contiguous ranges by each strategy: the blocks that become free, and the frames to which
-//! others have references. The handle of a range; threads that do all of this at once.
+//! Frees of contiguous ranges by each strategy: the blocks that become free, and the frames to
+//! which others have references. The handle of a range; threads that do all of this at once.
 
 #![cfg(not(loom))]
 

@@ -60,6 +60,7 @@ struct ViewsAndTokens;
 /// [`space`] uses it; programs need it only to implement an address space of their own.
 pub mod mapped {
     pub use pagewell_cache::{FileUser, HeldPage, MappedFile, PageMove, Spare, Tried, Wait};
+    pub use pagewell_frame::{ViewOutcome, WatchedWords, attempt_view};
 }
 
 /// Reference counts of pages, for programs that manage pages of their own.

@@ -92,6 +92,6 @@ impl<'v> Deref for View<'v> {
 
 impl fmt::Debug for View<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.bytes.fmt(f)
+        write!(f, "View({} bytes)", self.len())
     }
 }

@@ -110,8 +110,8 @@ impl<'m> Viewer<'m> {
             },
         };
         // 4, and then 5 and 6.
-        attempt_view(bytes, watched.words(), self.0.page_size(), &mut |bytes| {
-            look(&View::new(bytes, &watched))
+        attempt_view(bytes, watched.words(), self.0.page_size(), &mut |page| {
+            look(&View::new(page, &watched))
         })
     }
 

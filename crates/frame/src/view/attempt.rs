@@ -34,8 +34,8 @@ impl std::error::Error for Torn {}
 
 /// The words that identify the place of a page, with their values at the start of the attempt.
 ///
-/// The page is unchanged while all words are. The second may be absent; if the attempt has a
-/// reference to the page, both are.
+/// The page is unchanged while all words have these values. The second word may be absent. For an
+/// attempt with a reference to the page, both are absent.
 pub type WatchedWords<'w> = [Option<Word<'w>>; 2];
 
 type Word<'w> = (&'w AtomicU64, u64);

@@ -16,14 +16,20 @@ pub enum ViewOutcome<R> {
     /// Without a reference: the attempt had no result, and one with a reference must decide. With a
     /// reference: the page's contents are inconsistent.
     Fallback,
-    /// With a reference: the closure made more than this number of accesses.
+    /// With a reference: the closure did not return within this number of accesses, or within a
+    /// number of checks that is the page's size in bytes.
     TooLong(u64),
 }
 
 /// Makes one attempt on `bytes`, a page of `page_size` bytes or a part of it.
 ///
 /// The caller has loaded the values of `words` by acquire loads. A thread that overwrites the page
-/// first changes a word, and then executes a release fence.
+/// first changes a word, and then executes a release fence; no word returns to an earlier value
+/// during the attempt. With a reference to the page, which prevents changes of the bytes, both
+/// words are `None`.
+///
+/// After every 64 accesses the attempt checks the words, and it makes at most `page_size` checks.
+/// After a check that fails, all accesses fail; so the attempt ends if `look` returns on [`Torn`].
 #[inline(always)]
 pub fn attempt_view<'v, R, F>(
     bytes: RacySource<'v>,

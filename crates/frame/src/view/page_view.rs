@@ -14,7 +14,7 @@ use super::attempt::{Attempt, Torn};
 /// too. For shorter lengths, the methods for arrays and integers are better.
 const IN_LINE: RangeInclusive<usize> = 16..=64;
 
-/// Bytes of a page, or of a part of it, in the closure of a view.
+/// Bytes of a page, or of a part of it, in the closure of a view of a file or memory space.
 ///
 /// The bytes may change during the closure. Its result is then dropped, and it is called again.
 /// Positions are relative to the start of the view and need not be aligned.
@@ -65,10 +65,10 @@ impl<'v> PageView<'v> {
         self.bytes.is_empty()
     }
 
-    /// Returns the address of the bytes, for foreign interfaces such as the C API. The memory stays
-    /// mapped as long as a handle of the file or space exists; other threads may write to it at any
-    /// time. Loaded bytes are the page's if after an acquire fence [`check`](Self::check) succeeds,
-    /// or the token of a page of a file is unchanged.
+    /// Returns the address of the bytes, for foreign interfaces such as the C API. It is valid
+    /// until the closure returns; for a page of a file, as long as a handle of the file exists.
+    /// Other threads may write to the memory at any time. Loaded bytes are the page's if after an
+    /// acquire fence [`check`](Self::check) succeeds, or the token of a file's page is unchanged.
     #[must_use]
     #[inline(always)]
     pub fn as_ptr(&self) -> *const u8 {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What only crates of this workspace need, and no function that programs see returns: by crate and name.
-const NOT_FOR_PROGRAMS: [(&str, &str); 17] = [
+const NOT_FOR_PROGRAMS: [(&str, &str); 14] = [
     // Numbers of the layout of words.
     ("frame", "FRAME_NR_BITS"),
     ("frame", "FRAME_SHIFT"),
@@ -19,10 +19,6 @@ const NOT_FOR_PROGRAMS: [(&str, &str); 17] = [
     ("frame", "HasPool"),
     ("frame", "OwnedHold"),
     ("frame", "PoolOwner"),
-    // For the views of a cache and of spaces.
-    ("frame", "ViewOutcome"),
-    ("frame", "WatchedWords"),
-    ("frame", "attempt_view"),
     // For crates that build on a cache, as that of spaces does.
     ("cache", "companion_or_else"),
     // The wait of `OpenOptions::lock`.

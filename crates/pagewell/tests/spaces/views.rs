@@ -1,8 +1,5 @@
 //! Views of memory spaces: what they see of pages of every kind, where they end, and what their closures may do.
 
-// A function for views of both kinds has to be called from a closure of the one at hand.
-#![allow(clippy::redundant_closure)]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell::frame::{FramePool, Nodes, PoolConfig};
@@ -54,7 +51,7 @@ fn a_view_has_the_bytes_of_its_range_and_ends_there() {
             let range = area.start + from..area.start + to;
             // Twice: an entry that has just been made may be looked at by reference.
             for _ in 0..2 {
-                let seen = space.view(range.clone(), |v| all(v)).expect("a page");
+                let seen = space.view(range.clone(), all).expect("a page");
                 assert!(seen == bytes[from as usize..to as usize]);
             }
             let out = space.view(range, |v| {
@@ -119,7 +116,7 @@ fn what_was_never_written_is_zeros_and_gets_no_frame() {
     let free = spaces.pool().stats().nr_available();
     let page = area.start..area.start + PAGE as u64;
     for range in [page.clone(), area.start + 3..area.start + 14] {
-        let seen = space.view(range.clone(), |v| all(v)).expect("zeros");
+        let seen = space.view(range.clone(), all).expect("zeros");
         assert!(seen == vec![0; (range.end - range.start) as usize]);
     }
     assert_eq!(spaces.pool().stats().nr_available(), free);
@@ -128,7 +125,7 @@ fn what_was_never_written_is_zeros_and_gets_no_frame() {
         .write(area.start + PAGE as u64, &[1])
         .expect("a frame");
     let free = spaces.pool().stats().nr_available();
-    assert!(space.view(page.clone(), |v| all(v)).expect("zeros") == [0; PAGE]);
+    assert!(space.view(page.clone(), all).expect("zeros") == [0; PAGE]);
     let error = space.view(page, |v| v.u8(PAGE)).expect_err("outside");
     assert_eq!(error.kind(), ErrorKind::Malformed);
     assert_eq!(spaces.pool().stats().nr_available(), free);
@@ -198,16 +195,16 @@ fn pages_of_files_are_viewed_shared_and_private() {
             .expect("an area");
         let at = area.start;
         for _ in 0..2 {
-            assert!(space.view(page(at, 0), |v| all(v)).expect("a page") == bytes[..PAGE]);
-            assert!(space.view(page(at, 1), |v| all(v)).expect("a page") == bytes[PAGE..2 * PAGE]);
+            assert!(space.view(page(at, 0), all).expect("a page") == bytes[..PAGE]);
+            assert!(space.view(page(at, 1), all).expect("a page") == bytes[PAGE..2 * PAGE]);
             let last = at + 2 * PAGE as u64;
-            assert!(space.view(last..last + 100, |v| all(v)).expect("a page") == bytes[2 * PAGE..]);
+            assert!(space.view(last..last + 100, all).expect("a page") == bytes[2 * PAGE..]);
             assert_eq!(refused(&space, last..last + 101), ErrorKind::PastEnd);
             assert_eq!(refused(&space, at + 10..last), ErrorKind::Misaligned);
         }
         if sharing == Sharing::Private {
             space.write(at + 5, &[1, 2, 3]).expect("a copy");
-            let seen = space.view(at + 5..at + 8, |v| all(v)).expect("a page");
+            let seen = space.view(at + 5..at + 8, all).expect("a page");
             assert_eq!(seen, [1, 2, 3]);
             assert_eq!(file.view(0, |v| all(v)).expect("a page"), bytes[..PAGE]);
         }

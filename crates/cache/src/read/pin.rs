@@ -108,16 +108,6 @@ impl OwnedPageGuard {
         Some(Self { hold, len })
     }
 
-    /// Pins a page that is hot, by a hazard or a counted reference. On `None`, for any reason, the
-    /// caller looks the page up.
-    pub(crate) fn of_hot(mapping: &Mapping, page: PageNr) -> Option<Self> {
-        if let Some(guard) = Self::announced(mapping, page) {
-            return Some(guard);
-        }
-        let (reference, len) = Pinner(mapping).counted(page)?;
-        Some(Self::of(mapping, page, reference, len))
-    }
-
     pub(crate) fn new(mapping: &Mapping, page: PageNr) -> Result<Self, Error> {
         let (reference, len) = match Pinner(mapping).counted(page) {
             Some(pinned) => pinned,

@@ -91,7 +91,7 @@ impl Future for PinPage<'_> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         if this.errand.is_none()
-            && let Some(guard) = OwnedPageGuard::of_hot(this.file.mapping(), this.page)
+            && let Some(guard) = OwnedPageGuard::announced(this.file.mapping(), this.page)
         {
             return Poll::Ready(Ok(guard));
         }

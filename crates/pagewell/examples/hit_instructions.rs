@@ -27,7 +27,8 @@ type Kind = (&'static str, fn(u64) -> Result<(), Failure>);
 const KINDS: &[Kind] = &[
     ("read-64-hot", read_64_hot),
     ("read-64-random", read_64_random),
-    ("read-4096-hot", read_4096_hot),
+    ("read-256-hot", read_hot::<256>),
+    ("read-4096-hot", read_hot::<4096>),
     ("read-64-referenced", read_64_referenced),
     ("read-8-hot", read_8_hot),
     ("view-u64-hot", views::u64_hot),
@@ -85,7 +86,6 @@ fn main() -> Result<(), Failure> {
         }
         [kind, count] => {
             let count = count.parse()?;
-            use_one_variant()?;
             let (_, perform) = KINDS
                 .iter()
                 .find(|(name, _)| *name == kind)
@@ -101,13 +101,6 @@ fn main() -> Result<(), Failure> {
 fn counted(perform: fn(u64) -> Result<(), Failure>, count: u64) -> Result<(), Failure> {
     // A call in tail position would be a jump.
     black_box(perform(count))
-}
-
-/// Has long copies made by moves of 32 bytes; of 16, where the processor has no others.
-fn use_one_variant() -> Result<(), Failure> {
-    use pagewell_sync::bytes::variant::{Variant, force};
-    force(Variant::Avx).or_else(|_| force(Variant::Sse2))?;
-    Ok(())
 }
 
 fn read_64_hot(count: u64) -> Result<(), Failure> {
@@ -128,9 +121,9 @@ fn read_64_random(count: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-fn read_4096_hot(count: u64) -> Result<(), Failure> {
+fn read_hot<const LEN: usize>(count: u64) -> Result<(), Failure> {
     let file = cached_file()?;
-    let mut buf = Aligned([0; PAGE as usize]);
+    let mut buf = Aligned([0; LEN]);
     for _ in 0..count {
         file.read_at(black_box(&mut buf.0), black_box(5 * PAGE))?;
     }

@@ -48,13 +48,8 @@
 //! among themselves, but each part keeps its place among the accesses of other instructions. So an
 //! acquire or release fence only restrains the compiler.
 //!
-//! *String instructions* (`rep movsb`, one of the [variants](variant)). Their stores may become
-//! visible in any order among themselves. They are not reordered with the stores of other
-//! instructions, as long as a separate store signals their completion, as W4 does (Intel, the same
-//! volume, "Memory-Ordering Model for String Operations on Write-Back (WB) Memory"; AMD has no
-//! exemption for them). Neither vendor exempts their loads.
-//!
-//! *Exemptions.* Non-temporal accesses are exempt; this module has none.
+//! *Exemptions.* Non-temporal accesses are exempt, and stores of string instructions among
+//! themselves; this module has neither.
 //!
 //! # Under tools
 //!
@@ -70,7 +65,7 @@
 mod copies;
 mod place;
 pub mod portable;
-pub mod variant;
+pub mod width;
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan))))]
 mod x86_64;
 

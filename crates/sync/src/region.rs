@@ -78,6 +78,7 @@ mod imp {
     use super::{HugePages, RegionOptions};
     use crate::atomic::AtomicU64;
     use crate::bytes::RacyBytes;
+    use crate::bytes::width::select_default;
     use crate::system;
 
     /// Granularity in bytes at which memory is allocated and discarded.
@@ -111,6 +112,7 @@ mod imp {
     impl Mapping {
         /// Maps `bytes`, at least one unit.
         fn new(bytes: usize, options: &RegionOptions) -> io::Result<Self> {
+            select_default();
             assert!(options.align.is_power_of_two());
             let page = system::page_bytes().unwrap_or(UNIT).max(UNIT);
             let kept = bytes.checked_add(options.readable_after);

@@ -1,10 +1,10 @@
 //! The racy copies: exact bytes and nothing else, for every implementation; and their protocol.
 
-/// The variants of the copy that this machine and this build have; it says which are skipped.
+/// The widths that this machine and build support. Prints which are skipped.
 #[cfg(not(loom))]
-fn usable_variants() -> Vec<pagewell_sync::bytes::variant::Variant> {
-    let all = pagewell_sync::bytes::variant::Variant::ALL.into_iter();
-    all.filter(|variant| match variant.check() {
+fn supported_widths() -> Vec<pagewell_sync::bytes::width::Width> {
+    let all = pagewell_sync::bytes::width::Width::ALL.into_iter();
+    all.filter(|width| match width.check() {
         Ok(()) => true,
         Err(why) => {
             println!("skipped: {why}");
@@ -14,25 +14,24 @@ fn usable_variants() -> Vec<pagewell_sync::bytes::variant::Variant> {
     .collect()
 }
 
-/// What one thread alone can see, of the copy that is chosen for this processor, of each variant, and of
-/// the portable one.
+/// Effects that one thread can see, of the copy in use, of each width, and of the portable copy.
 #[cfg(not(loom))]
 mod alone {
     use std::mem::MaybeUninit;
     use std::ptr::NonNull;
 
-    use pagewell_sync::bytes::variant::{self, Reason, Variant};
+    use pagewell_sync::bytes::width::{self, Width};
     use pagewell_sync::bytes::{RacyBytes, portable};
 
-    use super::usable_variants;
+    use super::supported_widths;
 
     /// An implementation.
     #[derive(Clone, Copy, Debug)]
     enum Copies {
-        /// Whichever variant is chosen.
+        /// By the selected width.
         Native,
         Portable,
-        By(Variant),
+        By(Width),
     }
 
     use Copies::{By, Native, Portable};
@@ -46,7 +45,7 @@ mod alone {
                     let dst = unsafe { &mut *(&raw mut *dst as *mut [MaybeUninit<u8>]) };
                     portable::copy_out(src, dst);
                 }
-                By(variant) => variant.copy(racy(dst), src),
+                By(width) => width.copy(racy(dst), src),
             }
         }
 
@@ -54,7 +53,7 @@ mod alone {
             match self {
                 Native => dst.copy_from(0, src),
                 Portable => portable::copy_in(dst, src),
-                By(variant) => variant.copy(dst, racy(src)),
+                By(width) => width.copy(dst, racy(src)),
             }
         }
 
@@ -62,7 +61,7 @@ mod alone {
             match self {
                 Native => dst.zero(0, dst.len()),
                 Portable => portable::zero(dst),
-                By(variant) => variant.zero(dst),
+                By(width) => width.zero(dst),
             }
         }
     }
@@ -234,10 +233,10 @@ mod alone {
 
     /// All alignments of the destination modulo the widest move.
     #[test]
-    fn every_variant_copies_short_lengths_at_all_alignments() {
+    fn every_width_copies_short_lengths_at_all_alignments() {
         let longest = if cfg!(miri) { 40 } else { 700 };
-        for variant in usable_variants() {
-            let mut check = Check::new(By(variant), longest);
+        for width in supported_widths() {
+            let mut check = Check::new(By(width), longest);
             for src_off in [0, 1, 16, 31, 33, 63] {
                 for dst_off in 0..if cfg!(miri) { 9 } else { 66 } {
                     for len in 0..=longest {
@@ -250,17 +249,17 @@ mod alone {
 
     #[test]
     #[cfg_attr(miri, ignore = "too long for an interpreter")]
-    fn every_variant_copies_lengths_around_those_of_pages() {
-        for variant in usable_variants() {
-            lengths_around_those_of_pages(By(variant));
+    fn every_width_copies_lengths_around_those_of_pages() {
+        for width in supported_widths() {
+            lengths_around_those_of_pages(By(width));
         }
     }
 
     #[test]
     #[cfg_attr(miri, ignore = "too long for an interpreter")]
-    fn every_variant_copies_at_all_distances() {
-        for variant in usable_variants() {
-            at_all_distances(By(variant));
+    fn every_width_copies_at_all_distances() {
+        for width in supported_widths() {
+            at_all_distances(By(width));
         }
     }
 
@@ -310,7 +309,7 @@ mod alone {
 
     #[test]
     #[cfg_attr(miri, ignore = "it has no memory protection")]
-    fn every_variant_stays_within_pages_at_their_borders() {
+    fn every_width_stays_within_pages_at_their_borders() {
         let (mut src, mut dst) = (Fenced::new(), Fenced::new());
         for (i, byte) in src.bytes().iter_mut().enumerate() {
             *byte = pattern(i);
@@ -321,7 +320,7 @@ mod alone {
                 .chain(4080..=4200)
                 .chain([8192])
         };
-        let all = usable_variants().into_iter().map(By);
+        let all = supported_widths().into_iter().map(By);
         for copies in all.chain([Native, Portable]) {
             for len in lengths() {
                 let end = Fenced::LEN - len;
@@ -353,29 +352,17 @@ mod alone {
     }
 
     #[test]
-    fn the_variant_that_is_used_is_a_fast_one_that_can_be_used_until_another_is_forced() {
-        let choice = variant::choice();
-        assert_eq!(choice.variant.check(), Ok(()));
-        assert_eq!(variant::choice(), choice, "it is measured once");
-        if let Reason::Measured(timings) = choice.reason {
-            assert_eq!(timings.choice(), choice.variant);
-            let measured: Vec<Variant> = timings.iter().map(|(variant, _)| variant).collect();
-            assert_eq!(measured, usable_variants());
-            assert!(choice.reason.to_string().contains(choice.variant.name()));
-        } else {
-            assert_eq!(
-                (choice.variant, choice.reason),
-                (Variant::Portable, Reason::Only)
-            );
-        }
-        for variant in Variant::ALL {
-            let before = variant::choice().variant;
-            match variant::force(variant) {
-                Ok(()) => assert_eq!(variant::choice().variant, variant),
+    fn the_selected_width_is_supported_until_another_is_selected() {
+        let has_assembly = cfg!(all(target_arch = "x86_64", not(any(miri, pagewell_tsan))));
+        assert_eq!(width::selected().is_some(), has_assembly);
+        for width in Width::ALL {
+            let before = width::selected();
+            match width::select(width) {
+                Ok(()) => assert_eq!(width::selected(), Some(width)),
                 Err(why) => {
-                    assert!(why.to_string().contains(variant.name()), "{why}");
-                    assert_eq!(variant::choice().variant, before);
-                    must_panic("copy", move || variant.copy(racy(&mut []), racy(&mut [])));
+                    assert!(why.to_string().contains(width.name()), "{why}");
+                    assert_eq!(width::selected(), before);
+                    must_panic("copy", move || width.copy(racy(&mut []), racy(&mut [])));
                 }
             }
         }
@@ -388,12 +375,29 @@ mod alone {
             *byte = pattern(i);
         }
         let src = pages.racy();
-        for len in [0, 1, 8, 64, 65, 300] {
-            let mut dst = [CANARY; 301];
-            // SAFETY: (r) 5 + 300 bytes are in the page; (d) the array is as long and ours.
-            unsafe { src.copy_to_unchecked(5, dst.as_mut_ptr(), len) };
-            assert!((0..len).all(|i| dst[i] == pattern(5 + i)), "{len}");
-            assert!(dst[len..].iter().all(|&byte| byte == CANARY), "{len}");
+        let lengths = || {
+            (0..=65)
+                .chain(100..=4000)
+                .step_by(if cfg!(miri) { 97 } else { 1 })
+        };
+        for width in Width::ALL.map(|width| width::select(width).map(|()| width)) {
+            for len in lengths() {
+                let mut dst = [CANARY; 2 * 4001];
+                let (unchecked, inlined) = dst.split_at_mut(4001);
+                // SAFETY: (r) 5 + 4000 bytes are in the page; (d) the half is as long and ours.
+                unsafe { src.copy_to_unchecked(5, unchecked.as_mut_ptr(), len) };
+                src.copy_to_inlined(5, &mut inlined[..len]);
+                for dst in [unchecked, inlined] {
+                    assert!(
+                        (0..len).all(|i| dst[i] == pattern(5 + i)),
+                        "{width:?} {len}"
+                    );
+                    assert!(
+                        dst[len..].iter().all(|&byte| byte == CANARY),
+                        "{width:?} {len}"
+                    );
+                }
+            }
         }
     }
 
@@ -472,7 +476,7 @@ mod alone {
         nothing.copy_to(0, &mut []);
         nothing.copy_from(0, &[]);
         nothing.zero(0, 0);
-        for copies in usable_variants().into_iter().map(By).chain([Portable]) {
+        for copies in supported_widths().into_iter().map(By).chain([Portable]) {
             copies.out(nothing, &mut []);
             copies.into(nothing, &mut []);
             copies.zero(nothing);
@@ -539,11 +543,11 @@ mod alone {
     }
 
     #[test]
-    fn a_copy_of_another_length_by_any_variant_panics() {
-        for variant in usable_variants() {
+    fn a_copy_of_another_length_by_any_width_panics() {
+        for width in supported_widths() {
             must_panic("copy", move || {
                 let mut pages = Pages::new(4096);
-                By(variant).out(pages.racy().slice(0, 129), &mut [0; 128]);
+                By(width).out(pages.racy().slice(0, 129), &mut [0; 128]);
             });
         }
     }
@@ -558,7 +562,7 @@ mod together {
 
     use pagewell_sync::atomic::{AtomicU64, Ordering, fence};
     use pagewell_sync::bytes::RacyBytes;
-    use pagewell_sync::bytes::variant::Variant;
+    use pagewell_sync::bytes::width::Width;
 
     const WRITES: u64 = if cfg!(miri) { 20 } else { 20_000 };
 
@@ -569,8 +573,8 @@ mod together {
         unsafe { RacyBytes::new(NonNull::from(words).cast(), len) }
     }
 
-    /// With copies by `variant`, or by the one that is chosen.
-    fn validated_copies_are_whole(len: usize, variant: Option<Variant>) {
+    /// With copies by moves of `width`, or by the copy in use.
+    fn validated_copies_are_whole(len: usize, width: Option<Width>) {
         let memory: Vec<AtomicU64> = (0..len.div_ceil(8)).map(|_| AtomicU64::new(0)).collect();
         let start = NonNull::from(&memory[..]).cast();
         // SAFETY: (a) whole words; (b) nothing else accesses them below.
@@ -585,15 +589,15 @@ mod together {
                     while seen < 2 * WRITES {
                         // ORDERING: R1 to R4 of the module's protocol.
                         let before = word.load(Ordering::Acquire);
-                        match variant {
+                        match width {
                             None => bytes.copy_to(0, &mut copy),
-                            Some(variant) => {
-                                variant.copy(racy_words(&mut copy_in_words, len), bytes);
+                            Some(width) => {
+                                width.copy(racy_words(&mut copy_in_words, len), bytes);
                             }
                         }
                         fence(Ordering::Acquire);
                         if before.is_multiple_of(2) && word.load(Ordering::Relaxed) == before {
-                            if variant.is_some() {
+                            if width.is_some() {
                                 racy_words(&mut copy_in_words, len).copy_to(0, &mut copy);
                             }
                             seen = before;
@@ -612,13 +616,13 @@ mod together {
                     // ORDERING: W1 to W4 of the module's protocol.
                     word.store(2 * nr - 1, Ordering::Relaxed);
                     fence(Ordering::Release);
-                    match (variant, nr as u8) {
+                    match (width, nr as u8) {
                         (None, 0) => bytes.zero(0, len),
                         (None, nr) => bytes.copy_from(0, &vec![nr; len]),
-                        (Some(variant), 0) => variant.zero(bytes),
-                        (Some(variant), nr) => {
+                        (Some(width), 0) => width.zero(bytes),
+                        (Some(width), nr) => {
                             page.fill(u64::from_ne_bytes([nr; 8]));
-                            variant.copy(bytes, racy_words(&mut page, len));
+                            width.copy(bytes, racy_words(&mut page, len));
                         }
                     }
                     word.store(2 * nr, Ordering::Release);
@@ -638,10 +642,10 @@ mod together {
     }
 
     #[test]
-    fn validated_copies_of_a_page_by_each_variant_are_whole() {
-        for variant in super::usable_variants() {
+    fn validated_copies_of_a_page_by_each_width_are_whole() {
+        for width in super::supported_widths() {
             let len = if cfg!(miri) { 100 } else { 4096 };
-            validated_copies_are_whole(len, Some(variant));
+            validated_copies_are_whole(len, Some(width));
         }
     }
 }

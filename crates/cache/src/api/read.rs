@@ -93,7 +93,7 @@ impl File {
     #[allow(clippy::extra_unused_type_parameters)] // It selects the crate.
     #[inline(never)]
     pub(super) fn read_at_any<Caller>(&self, buf: &mut [u8], offset: u64) -> Result<usize, Error> {
-        match Reader(&self.mapping).read_page_optimistic(offset, buf) {
+        match Reader(&self.mapping).read_long(buf, offset) {
             FastRead::Done => Ok(buf.len()),
             FastRead::Fallback => self.read_at_slowly(buf, offset),
         }

@@ -21,6 +21,14 @@ pub(super) fn copy_page(view: FrameView, frame: u32, off: usize, dst: &mut [u8])
     unsafe { view.copy_to(frame, off, dst.as_mut_ptr(), dst.len()) };
 }
 
+/// Copies as [`copy_page`] does, with the code for all lengths inlined.
+#[inline(always)]
+pub(super) fn copy_page_inlined(view: FrameView, frame: u32, off: usize, dst: &mut [u8]) {
+    // SAFETY: (P) and (F) as for `copy_page`. (W) Nothing is written.
+    let bytes = unsafe { view.bytes(frame, off, dst.len()) };
+    bytes.copy_to_inlined(0, dst);
+}
+
 /// Prefetches bytes of a page. The requirements of [`copy_page`] apply.
 #[inline]
 pub(super) fn prefetch_page(view: FrameView, frame: u32, off: usize, len: usize) {

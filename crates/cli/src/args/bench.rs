@@ -71,8 +71,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_enum, value_name = "ANSWER")]
     huge_pages: Option<Answer>,
 
-    /// How the cache and its spaces copy more than 64 bytes: for comparisons; see `pagewell info`
-    #[arg(long, value_enum, value_name = "VARIANT")]
+    /// Width of the moves that copy more than 64 bytes, for comparisons; see `pagewell info`
+    #[arg(long, value_enum, value_name = "WIDTH")]
     copy: Option<Wanted>,
 
     /// Memory of each cache, such as 512M [default: what the file needs]

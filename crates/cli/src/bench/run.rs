@@ -177,7 +177,7 @@ impl<'a> Run<'a> {
         has_tables: bool,
         is_kept: impl Fn(&Cell) -> bool,
     ) -> Result<(Self, Plan), Failure> {
-        copies::force(settings.copy)?;
+        copies::select(settings.copy)?;
         machine::raise_descriptor_limit();
         let cpus = machine::allowed_cpus();
         let limits = Limits {

@@ -184,7 +184,7 @@ impl Info {
             "engine",
             &format!("{}: {}", self.engine.name, self.engine.reason),
         );
-        line("copies", &copies::line());
+        line("copies", copies::width());
         text
     }
 }

@@ -40,15 +40,11 @@ fn the_machine_is_described_in_one_json_object() {
     assert!(!info["engine"]["reason"].as_str().unwrap().is_empty());
     assert!(info["nodes"].is_array());
     assert!(info["optional_calls"].as_array().unwrap().len() == 5);
-    let copies = &info["copies"];
-    let variant = copies["variant"].as_str().unwrap();
-    match copies["reason"].as_str().unwrap() {
-        "measured" => {
-            assert!(copies["nanoseconds"][variant].as_f64() > Some(0.0));
-            assert!(copies["nanoseconds"]["sse2"].as_f64() > Some(0.0));
-        }
-        reason => assert_eq!((variant, reason), ("portable", "only")),
-    }
+    let width = info["copies"]["variant"].as_str().unwrap();
+    assert!(
+        ["sse2", "avx", "avx512", "portable"].contains(&width),
+        "{width}"
+    );
 }
 
 /// A sandbox refuses the calls that the library can do without.

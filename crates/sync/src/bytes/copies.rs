@@ -2,9 +2,9 @@ use std::mem::MaybeUninit;
 
 use super::place::{RacyBytes, RacySource};
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
-use super::portable as native;
+use super::portable::{self as native, copy_out as copy_out_inlined};
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan))))]
-use super::x86_64 as native;
+use super::x86_64::{self as native, copy_out_inlined};
 
 impl RacySource<'_> {
     /// Like [`RacyBytes::copy_to`].
@@ -54,6 +54,23 @@ impl RacyBytes<'_> {
     ///   during the call. They need not be initialized before, and are initialized afterwards.
     #[inline(always)]
     pub unsafe fn copy_to_unchecked(self, off: usize, dst: *mut u8, len: usize) {
+        // SAFETY: (r), (d).
+        unsafe { self.copy_to_by::<false>(off, dst, len) }
+    }
+
+    /// Copies as [`copy_to`](Self::copy_to) does, with the code for all lengths inlined (2 KiB).
+    /// Without a call, the enclosing function need not save registers.
+    #[inline(always)]
+    #[track_caller]
+    pub fn copy_to_inlined(self, off: usize, dst: &mut [u8]) {
+        self.check(off, dst.len());
+        // SAFETY: (r) was just checked; (d) `dst` is an exclusive reference.
+        unsafe { self.copy_to_by::<true>(off, dst.as_mut_ptr(), dst.len()) }
+    }
+
+    /// Safety: (r) and (d) of [`copy_to_unchecked`](Self::copy_to_unchecked).
+    #[inline(always)]
+    unsafe fn copy_to_by<const INLINED: bool>(self, off: usize, dst: *mut u8, len: usize) {
         // SAFETY: (r).
         let src = unsafe { self.part(off, len) };
         // SAFETY: (d).
@@ -66,7 +83,11 @@ impl RacyBytes<'_> {
             pagewell_sync_testing::point();
             (src.slice(half, len - half), rest)
         };
-        native::copy_out(src, dst);
+        if INLINED {
+            copy_out_inlined(src, dst);
+        } else {
+            native::copy_out(src, dst);
+        }
     }
 
     /// Copies `src` to the bytes from `off` on. Panics if fewer bytes follow `off`.

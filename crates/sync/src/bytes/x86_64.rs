@@ -6,31 +6,82 @@
 //! |---|---|
 //! | 1, 2, 4, 8, 16 to a value | inlined: one move, or two of 8, to registers |
 //! | 1 to 64 | inlined: two or four overlapping moves, from both ends (1 to 3: three) |
-//! | more | a call: a load of [`choice::CHOSEN`], two predicted branches, and the variant |
+//! | more | a call: a load of [`SELECTED`], two predicted branches, and moves of that width |
 //!
-//! Inlined copies use no variant: every x86-64 processor has moves of 16 bytes, and dispatching
-//! would cost what wider moves save. The branches to the variants are direct, because some systems
-//! disable the prediction of indirect branches.
+//! [`copy_out_inlined`] inlines the copies of more than 64 bytes, too.
+//!
+//! Copies of at most 64 bytes have one width: every x86-64 processor has moves of 16 bytes, and
+//! dispatching would cost what wider moves save. The branches to the widths are direct, because
+//! some systems disable the prediction of indirect branches.
 
 #[macro_use]
 mod wide;
-
-mod avx;
-mod avx512;
-pub(super) mod choice;
-mod long;
-mod rep_movsb;
-mod sse2;
+mod widths;
 
 use std::arch::asm;
 use std::mem::MaybeUninit;
 
-use self::long::{INLINE, copy_long_with, zero_long};
+use self::widths::{avx, avx512, sse2};
 use super::place::RacyBytes;
-use super::variant::names::Variant;
-use crate::atomic::Ordering;
+use super::width::Width;
+use crate::atomic::{AtomicU32, Ordering};
+
+const INLINE: usize = 64;
 
 static ZEROS: [u8; INLINE] = [0; INLINE];
+
+/// The selected [`Width`], or 0, for which copies use [`Width::Sse2`].
+static SELECTED: AtomicU32 = AtomicU32::new(0);
+
+// ORDERING: Relaxed, here and below; the word publishes no other memory, and every width that was
+// stored is supported. A copy that loads an old value uses the previous width.
+
+pub(super) fn select(width: Width) {
+    SELECTED.store(width as u32, Ordering::Relaxed);
+}
+
+pub(super) fn select_default() {
+    let width = default_width() as u32;
+    let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+    // An error: a width is selected.
+    _ = SELECTED.compare_exchange(0, width, success, failure);
+}
+
+pub(super) fn selected() -> Option<Width> {
+    let selected = SELECTED.load(Ordering::Relaxed);
+    let mut all = Width::ALL.into_iter();
+    all.find(|&width| width as u32 == selected)
+}
+
+pub(super) fn supports(width: Width) -> bool {
+    match width {
+        Width::Sse2 => true,
+        Width::Avx => std::is_x86_feature_detected!("avx"),
+        Width::Avx512 => std::is_x86_feature_detected!("avx512f"),
+    }
+}
+
+/// The widest moves that are faster than narrower ones. Processors before Ice Lake, which lack
+/// AVX512-VBMI2, reduce their clock frequency for moves of 64 bytes, and Zen 4 divides them.
+fn default_width() -> Width {
+    if std::is_x86_feature_detected!("avx512vbmi2") && supports(Width::Avx512) && !is_zen_4() {
+        Width::Avx512
+    } else if supports(Width::Avx) {
+        Width::Avx
+    } else {
+        Width::Sse2
+    }
+}
+
+/// Whether the processor is of AMD's family 19h, whose models with AVX-512 are Zen 4.
+fn is_zen_4() -> bool {
+    use std::arch::x86_64::__cpuid;
+    const FAMILY_BITS: u32 = 0x0ff0_0f00;
+    const FAMILY_19H: u32 = 0x00a0_0f00;
+    let (vendor, version) = (__cpuid(0), __cpuid(1));
+    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
+    name.as_flattened() == b"AuthenticAMD" && version.eax & FAMILY_BITS == FAMILY_19H
+}
 
 #[inline(always)]
 pub(super) fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
@@ -38,6 +89,17 @@ pub(super) fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
     // SAFETY: (a) follows from the obligations of `RacyBytes::new`. (b) `dst` is an exclusive
     // reference, and only initialized bytes are stored there.
     unsafe { copy(src.as_ptr(), dst.as_mut_ptr().cast(), dst.len()) }
+}
+
+/// Like [`copy_out`], but copies of every length are inlined.
+#[inline(always)]
+pub(super) fn copy_out_inlined(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
+    if dst.len() <= INLINE {
+        return copy_out(src, dst);
+    }
+    assert_eq!(src.len(), dst.len());
+    // SAFETY: (a) and (b) as in `copy_out`; the length was just checked.
+    unsafe { copy_by_width(src.as_ptr(), dst.as_mut_ptr().cast(), dst.len()) }
 }
 
 /// Safety: (r) the `N` bytes from `off` on are in `src`. The moves use base-plus-index addresses,
@@ -124,32 +186,36 @@ pub(super) fn zero(dst: RacyBytes<'_>) {
     if dst.len() <= INLINE {
         return copy_in(dst, &ZEROS[..dst.len()]);
     }
-    // ORDERING: Relaxed; the word publishes no other memory, as in `copy_long`.
-    let variant = match choice::CHOSEN.load(Ordering::Relaxed) {
-        choice::NONE => choice::first(),
-        code => choice::variant_of(code),
-    };
-    // SAFETY: (b) follows from `RacyBytes::new`; (d) only usable variants are chosen.
-    unsafe { zero_long(variant, dst.as_ptr(), dst.len()) }
+    zero_with(selected().unwrap_or(Width::Sse2), dst);
 }
 
-/// `src` and `dst` must have the same length, and `variant` must be usable.
-pub(super) fn copy_with(variant: Variant, dst: RacyBytes<'_>, src: RacyBytes<'_>) {
+/// `src` and `dst` must have the same length, and `width` must be supported.
+pub(super) fn copy_with(width: Width, dst: RacyBytes<'_>, src: RacyBytes<'_>) {
     assert_eq!(dst.len(), src.len());
     if dst.len() <= INLINE {
         return copy_between(dst, src);
     }
-    // SAFETY: (a), (b) follow from `RacyBytes::new`; (d) `variant::by_name` has checked `variant`.
-    unsafe { copy_long_with(variant, src.as_ptr(), dst.as_ptr(), dst.len()) }
+    let copy = match width {
+        Width::Sse2 => sse2::copy,
+        Width::Avx => avx::copy,
+        Width::Avx512 => avx512::copy,
+    };
+    // SAFETY: (a), (b) follow from `RacyBytes::new`; (d) the caller has checked `width`.
+    unsafe { copy(src.as_ptr(), dst.as_ptr(), dst.len()) }
 }
 
-/// `variant` must be usable.
-pub(super) fn zero_with(variant: Variant, dst: RacyBytes<'_>) {
+/// `width` must be supported.
+pub(super) fn zero_with(width: Width, dst: RacyBytes<'_>) {
     if dst.len() <= INLINE {
         return zero(dst);
     }
-    // SAFETY: as in `copy_with`.
-    unsafe { zero_long(variant, dst.as_ptr(), dst.len()) }
+    let zero = match width {
+        Width::Sse2 => sse2::zero,
+        Width::Avx => avx::zero,
+        Width::Avx512 => avx512::zero,
+    };
+    // SAFETY: (b) follows from `RacyBytes::new`; (d) as in `copy_with`.
+    unsafe { zero(dst.as_ptr(), dst.len()) }
 }
 
 /// Copies `len` bytes. Each general register that any branch of the inlined copy uses, even a rare
@@ -296,45 +362,27 @@ unsafe fn copy_32_to_64(src: *const u8, dst: *mut u8, len: usize) {
 /// Copies more than [`INLINE`] bytes. Safety: as for [`copy`].
 #[inline(never)]
 unsafe fn copy_long(src: *const u8, dst: *mut u8, len: usize) {
-    // ORDERING: Relaxed; the word publishes no memory, and every usable variant copies correctly.
-    let code = choice::CHOSEN.load(Ordering::Relaxed);
-    if code == choice::AVX512 {
+    // SAFETY: the caller's obligations.
+    unsafe { copy_by_width(src, dst, len) }
+}
+
+/// Copies more than [`INLINE`] bytes. Safety: as for [`copy`].
+#[inline(always)]
+unsafe fn copy_by_width(src: *const u8, dst: *mut u8, len: usize) {
+    // Inequalities: the compiler would reorder comparisons for equality, and the widest moves take
+    // the least time.
+    let selected = SELECTED.load(Ordering::Relaxed);
+    if selected >= Width::Avx512 as u32 {
         // SAFETY: here and below, the caller ensures (a), (b), and the callee accepts this length;
-        // (d) a chosen variant is usable.
+        // (d) a selected width is supported.
         unsafe { avx512::copy(src, dst, len) }
-    } else if code == choice::AVX {
+    } else if selected >= Width::Avx as u32 {
         // SAFETY: as above.
         unsafe { avx::copy(src, dst, len) }
     } else {
-        // SAFETY: as above.
-        unsafe { copy_otherwise(src, dst, len) }
-    }
-}
-
-/// Copies by a rarely chosen variant, or chooses one first. Safety: as for [`copy_long`].
-#[inline(never)]
-unsafe fn copy_otherwise(src: *const u8, dst: *mut u8, len: usize) {
-    // ORDERING: Relaxed; the word publishes no other memory, as in `copy_long`.
-    let code = choice::CHOSEN.load(Ordering::Relaxed);
-    if code == choice::REP_MOVSB {
-        // SAFETY: here and below, the caller ensures (a) and (b); (d) a chosen variant is usable.
-        unsafe { rep_movsb::copy(src, dst, len) }
-    } else if code == choice::SSE2 {
-        // SAFETY: as above.
+        // SAFETY: as above; every x86-64 processor supports SSE2.
         unsafe { sse2::copy(src, dst, len) }
-    } else {
-        // SAFETY: as above.
-        unsafe { choose_and_copy(src, dst, len) }
     }
-}
-
-/// Safety: as for [`copy_long`]. A tail call, for which the functions above save no registers.
-#[cold]
-#[inline(never)]
-unsafe fn choose_and_copy(src: *const u8, dst: *mut u8, len: usize) {
-    let variant = choice::first();
-    // SAFETY: the caller ensures (a) and (b); (d) a chosen variant is usable.
-    unsafe { copy_long_with(variant, src, dst, len) }
 }
 
 #[inline]

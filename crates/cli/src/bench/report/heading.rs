@@ -24,7 +24,7 @@ fn heading_on(cpu_model: Option<&str>, settings: &Settings, nr_cpus: u32) -> Str
         settings.rounds,
         plural(settings.rounds),
         time((settings.seconds / settings.rounds).as_nanos() as f64),
-        copies::line(),
+        copies::width(),
     ))
 }
 

@@ -43,7 +43,7 @@ struct Figure<'m> {
     /// Why it could not be bounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_unbounded: Option<&'m str>,
-    /// The variant that Pagewell copies by.
+    /// Width of Pagewell's copies.
     copy: &'static str,
     /// What the processor calls itself.
     processor: Option<&'static str>,
@@ -98,7 +98,7 @@ pub(in crate::bench) fn print_hit_ratio(
         cpu_ns: None,
         memory_bytes: None,
         memory_unbounded: None,
-        copy: copies::variant(),
+        copy: copies::width(),
         processor: processor(),
     })
 }
@@ -130,7 +130,7 @@ pub(in crate::bench) fn print(measured: &Measured) -> Result<(), Failure> {
             cpu_ns: measured.cpu_ns(engine).map(|cpu_ns| cpu_ns.median),
             memory_bytes,
             memory_unbounded,
-            copy: copies::variant(),
+            copy: copies::width(),
             processor: processor(),
         })?;
     }
@@ -149,7 +149,7 @@ pub(in crate::bench) fn print(measured: &Measured) -> Result<(), Failure> {
             low: ratio.min,
             high: ratio.max,
             cpu_ratio: measured.cpu_ratio(a, b).map(|ratio| ratio.median),
-            copy: copies::variant(),
+            copy: copies::width(),
             processor: processor(),
         })?;
     }

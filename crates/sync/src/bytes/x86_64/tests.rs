@@ -36,9 +36,7 @@ fn every_piece_copies_every_length_that_it_takes() {
     copies(sse2::forward, 80..=600);
     copies(sse2::backward, 80..=600);
     copies(sse2::copy, 65..=600);
-    copies(rep_movsb::string, 0..=300);
-    copies(rep_movsb::copy, 2000..=2100);
-    if Variant::Avx.check().is_ok() {
+    if Width::Avx.check().is_ok() {
         copies(avx::copy_64_to_128, 64..=128);
         copies(avx::copy_128_to_256, 128..=256);
         copies(avx::copy_256_to_512, 256..=512);
@@ -48,10 +46,11 @@ fn every_piece_copies_every_length_that_it_takes() {
     } else {
         println!("skipped: the processor lacks moves of 32 bytes");
     }
-    if Variant::Avx512.check().is_ok() {
+    if Width::Avx512.check().is_ok() {
         copies(avx512::copy_64_to_128, 64..=128);
         copies(avx512::copy_128_to_256, 128..=256);
         copies(avx512::copy_256_to_512, 256..=512);
+        copies(avx512::copy_512_to_1024, 512..=1024);
         copies(avx512::forward, 320..=1400);
         copies(avx512::backward, 320..=1400);
         copies(avx512::copy, 65..=1400);
@@ -153,7 +152,7 @@ macro_rules! survive_zero {
 
 #[test]
 fn vector_registers_survive_beside_values_of_32_bytes() {
-    if Variant::Avx.check().is_err() {
+    if Width::Avx.check().is_err() {
         println!("skipped: the processor lacks registers of 32 bytes");
         return;
     }
@@ -169,15 +168,14 @@ fn vector_registers_survive_beside_values_of_32_bytes() {
         avx::copy_128_to_256: 200,
         avx::copy_256_to_512: 300,
         avx::forward: 2000,
-        avx::backward: 2000,
-        rep_movsb::string: 2000
+        avx::backward: 2000
     );
     survive_zero!(beside_avx, sse2::zero, avx::zero);
 }
 
 #[test]
 fn vector_registers_survive_beside_values_of_64_bytes() {
-    if Variant::Avx512.check().is_err() {
+    if Width::Avx512.check().is_err() {
         println!("skipped: the processor lacks registers of 64 bytes");
         return;
     }
@@ -195,9 +193,19 @@ fn vector_registers_survive_beside_values_of_64_bytes() {
         avx512::copy_64_to_128: 100,
         avx512::copy_128_to_256: 200,
         avx512::copy_256_to_512: 300,
+        avx512::copy_512_to_1024: 600,
         avx512::forward: 2000,
-        avx512::backward: 2000,
-        rep_movsb::string: 2000
+        avx512::backward: 2000
     );
     survive_zero!(beside_avx512, sse2::zero, avx::zero, avx512::zero);
+}
+
+/// A caller that emulates a processor names its width in `PAGEWELL_TEST_WIDTH` (`.ci/nightly`).
+#[test]
+fn the_default_width_is_supported_and_that_of_the_processor() {
+    let width = default_width();
+    assert!(supports(width));
+    if let Ok(expected) = std::env::var("PAGEWELL_TEST_WIDTH") {
+        assert_eq!(width.name(), expected);
+    }
 }

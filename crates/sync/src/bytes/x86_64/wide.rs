@@ -1,4 +1,4 @@
-//! Templates of the variants' functions, for moves of any width.
+//! Templates of the copies, for moves of any width.
 //!
 //! | bytes | implementation |
 //! |---|---|
@@ -77,6 +77,24 @@ macro_rules! movups {
     };
 }
 
+/// `by_length!(length => piece, ..)`: defines `copy`, which copies up to each length by its piece,
+/// and more by a loop.
+macro_rules! by_length {
+    ($($most:literal => $piece:ident),+) => {
+        /// Copies more than 64 bytes. Safety: (a) and (b) of [`super::super::copy`], and (d) the
+        /// processor supports moves of this width.
+        #[inline(always)]
+        pub(in super::super) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
+            // SAFETY: here and below, the caller ensures (a), (b), (d), and the callee accepts this
+            // length.
+            unsafe {
+                $(if len <= $most { return $piece(src, dst, len); })+
+                if aliases(src, dst) { backward(src, dst, len) } else { forward(src, dst, len) }
+            }
+        }
+    };
+}
+
 /// `pieces!(name, move, width, end, half: [i => first second, ..])`: defines a function that loads
 /// the first and the last `half` bytes, then stores them. It copies `half` to twice `half` bytes.
 macro_rules! pieces {
@@ -86,9 +104,9 @@ macro_rules! pieces {
         $half:literal: [$($i:literal => $first:literal $second:literal),+]
     ) => {
         $(#[$attribute])*
-        /// Safety: as for the variant's `copy`.
+        /// Safety: as for [`copy`].
         #[inline(always)]
-        pub(super) unsafe fn $name(src: *const u8, dst: *mut u8, len: usize) {
+        pub(in super::super) unsafe fn $name(src: *const u8, dst: *mut u8, len: usize) {
             // SAFETY: (a), (b) cover the first and the last `half` bytes. The caller ensures (d).
             unsafe {
                 vector_asm!(
@@ -120,7 +138,7 @@ macro_rules! loops {
         /// first move and the last four are unaligned. Between them, each iteration makes four
         /// aligned stores.
         #[inline(always)]
-        pub(super) unsafe fn forward(src: *const u8, dst: *mut u8, len: usize) {
+        pub(in super::super) unsafe fn forward(src: *const u8, dst: *mut u8, len: usize) {
             // SAFETY: (a) and (b) cover the first move, the last four, and every iteration, since
             // an iteration begins more than four moves before the end. The caller ensures (d).
             unsafe {
@@ -163,7 +181,7 @@ macro_rules! loops {
 
         /// Copies from the last byte to the first. Safety: as for [`forward`].
         #[inline(always)]
-        pub(super) unsafe fn backward(src: *const u8, dst: *mut u8, len: usize) {
+        pub(in super::super) unsafe fn backward(src: *const u8, dst: *mut u8, len: usize) {
             // SAFETY: (a) and (b) cover the last move, the first four, and every iteration, since
             // an iteration ends more than four moves after the start. The caller ensures (d).
             unsafe {
@@ -216,7 +234,7 @@ macro_rules! zeros {
     ) => {
         /// Zeros 64 bytes or more. Safety: (b) and (d) of [`copy`].
         #[inline(always)]
-        pub(super) unsafe fn zero(dst: *mut u8, len: usize) {
+        pub(in super::super) unsafe fn zero(dst: *mut u8, len: usize) {
             // SAFETY: (b) covers the first move, the last 64 bytes, and every iteration, since an
             // iteration begins more than 64 bytes before the end. The caller ensures (d).
             unsafe {

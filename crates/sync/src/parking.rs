@@ -93,6 +93,7 @@ impl WordHash {
         1 << (self.bit_nr() % u64::BITS as usize)
     }
 
+    #[allow(clippy::modulo_one)] // Models and simulations have one stripe.
     fn stripe_nr(self) -> usize {
         self.filter_word_nr() % NR_STRIPES
     }

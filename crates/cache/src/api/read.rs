@@ -84,8 +84,9 @@ impl File {
         Ok(())
     }
 
-    /// Reads as [`read_at`](Self::read_at) does, of any length. A hit within one page takes few
-    /// instructions and little stack, so that random reads overlap (`docs/adr/0004-hit-path.md`).
+    /// Reads as [`read_at`](Self::read_at) does, after an attempt at a short read. A longer hit
+    /// within one page takes few instructions and little stack, so that random reads overlap
+    /// (`docs/adr/0004-hit-path.md`).
     ///
     /// The unused parameter makes it a function of the crate that calls it: the address of another
     /// crate's function would occupy a register during a loop of reads. Calls in this crate pass

@@ -138,10 +138,6 @@ impl Opened {
         &self.mapping
     }
 
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        pagewell_sync::Arc::ptr_eq(&self.mapping, &other.mapping)
-    }
-
     /// Counts a clone of a handle, or an area.
     pub(crate) fn add_handle(&self, access: Handle) {
         if let Some(writes) = self.writes_if_any() {

@@ -34,29 +34,22 @@ pub struct OwnedPageGuard {
     len: usize,
 }
 
-/// Returns the frame of `page`, and the number of its bytes within the file. Inlined: a result
-/// stored and loaded in pieces of different sizes stalls the processor.
-#[inline(always)]
-fn pin(mapping: &Mapping, page: PageNr) -> Result<(FrameRef<'_>, usize), Error> {
+/// Returns a reference to the frame of `page`, and the number of the page's bytes within the file.
+#[cold]
+#[inline(never)]
+fn look_up(mapping: &Mapping, page: PageNr) -> Result<(FrameRef<'_>, usize), Error> {
     mapping.check_home(Op::Pin)?;
     Lookup(mapping).hold(page, Op::Pin, &|| 1)
 }
 
-/// As [`pin`], of pages that are probably hot.
-#[cfg(feature = "baselines")]
+/// As [`look_up`], of pages that are probably hot. Inlined: a result stored and loaded in pieces of
+/// different sizes stalls the processor.
 #[inline(always)]
 fn pin_counted(mapping: &Mapping, page: PageNr) -> Result<(FrameRef<'_>, usize), Error> {
     match Pinner(mapping).counted(page) {
         Some(pinned) => Ok(pinned),
         None => look_up(mapping, page),
     }
-}
-
-#[cfg(feature = "baselines")]
-#[cold]
-#[inline(never)]
-fn look_up(mapping: &Mapping, page: PageNr) -> Result<(FrameRef<'_>, usize), Error> {
-    pin(mapping, page)
 }
 
 impl<'f> PageGuard<'f> {
@@ -77,7 +70,7 @@ impl<'f> PageGuard<'f> {
 
     /// Pins a page by a counted reference. After many such pins, later ones may use hazards.
     pub(crate) fn new(mapping: &'f Mapping, page: PageNr) -> Result<Self, Error> {
-        let (reference, len) = pin(mapping, page)?;
+        let (reference, len) = look_up(mapping, page)?;
         Pinner(mapping).note_counted(page, &reference);
         let hold = reference.into();
         Ok(Self { hold, len })
@@ -109,10 +102,7 @@ impl OwnedPageGuard {
     }
 
     pub(crate) fn new(mapping: &Mapping, page: PageNr) -> Result<Self, Error> {
-        let (reference, len) = match Pinner(mapping).counted(page) {
-            Some(pinned) => pinned,
-            None => pin(mapping, page)?,
-        };
+        let (reference, len) = pin_counted(mapping, page)?;
         Ok(Self::of(mapping, page, reference, len))
     }
 

@@ -126,11 +126,6 @@ impl MappedFile {
         std::ptr::eq(self.mapping.pool(), pool)
     }
 
-    /// Whether both handles are of the same file.
-    pub fn is_same_file(&self, other: &Self) -> bool {
-        self.mapping.is_same(&other.mapping)
-    }
-
     /// Returns the user of the file. If the file has none, `make` creates it. Returns `None` if the
     /// user is of another type. The file does not keep the user alive.
     pub fn user_or_else<U: FileUser>(&self, make: impl FnOnce() -> Arc<U>) -> Option<Arc<U>> {

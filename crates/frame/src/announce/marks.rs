@@ -130,7 +130,7 @@ impl Announcements {
         // The frame's owner and the caller hold one reference each.
         let is_contended = || lists.meta(frame).count() > 2;
         // A frame may be protected already: no slot was empty, the page was being changed, or
-        // another thread protected the frame meanwhile.
+        // another thread protected the frame since.
         block.scores.note(frame, is_contended) && !lists.meta(frame).is_marked() && self.is_usable()
     }
 

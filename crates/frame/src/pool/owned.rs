@@ -187,24 +187,22 @@ impl<T: HasPool> OwnedHold<T> {
 }
 
 impl<T: HasPool> Drop for OwnedHold<T> {
-    // Only the end of a hazard that is not awaited is inline, as in `Hold`.
+    // As in `Hold`: only the end of a hazard whose slot is not awaited is inlined, and the calls
+    // take no reference to `self` or a local variable.
     #[inline(always)]
     fn drop(&mut self) {
         if self.shared().is_in_child() {
             return;
         }
         let Some(slot) = self.slot else {
-            put_counted(self.shared, self.word);
-            return;
+            return put_counted(self.shared, self.word);
         };
         // Load these first: once the hazard has ended, the pool may no longer exist (I5).
         let (fences, exit) = self.pool().announcements().exit();
         // SAFETY: slots are in memory that is never freed.
-        let slot = unsafe { slot.as_ref() };
-        match slot.end(self.word, fences) {
-            Ended::Done => {}
-            Ended::Wanted => look(self.shared, &exit),
-            Ended::Counted => put_handed_over(self.shared, self.word, &exit),
+        let ended = unsafe { slot.as_ref() }.end(self.word, fences);
+        if ended != Ended::Done {
+            settle(self.shared, self.word, exit, ended == Ended::Counted);
         }
     }
 }
@@ -217,31 +215,24 @@ fn put_counted<T: HasPool>(shared: NonNull<T>, word: Word) {
     drop(FrameRef::new(shared.pool(), word.frame()));
 }
 
-/// Scans, unless another thread's scan has seen the end of the hazard and released the pool.
+/// Puts the reference to which the hazard was transferred, or scans, unless another thread's scan
+/// has seen the end of the hazard and released the pool.
 #[cold]
 #[inline(never)]
-fn look<T: HasPool>(shared: NonNull<T>, exit: &Exit) {
+fn settle<T: HasPool>(shared: NonNull<T>, word: Word, exit: Exit, is_counted: bool) {
     let Some(mut entered) = exit.enter() else {
+        assert!(!is_counted, "a transferred hazard keeps the pool");
         return;
     };
-    // SAFETY: only a thread that holds the gate releases the pool, so the pool exists.
+    // SAFETY: only a thread that holds the gate releases the pool. This one holds it, in the term
+    // of this pool, so the pool exists.
     let pool = unsafe { shared.as_ref() }.pool();
-    let let_go = pool
-        .announcements()
-        .look_entered(pool.lists(), &mut entered);
-    drop(entered);
-    let_share_go(let_go);
-}
-
-#[cold]
-#[inline(never)]
-fn put_handed_over<T: HasPool>(shared: NonNull<T>, word: Word, exit: &Exit) {
-    // This reference keeps the pool until the put.
-    let mut entered = exit.enter().expect("a transferred hazard keeps the pool");
-    // SAFETY: the pool exists, since this thread holds the gate.
-    let pool = unsafe { shared.as_ref() }.pool();
-    let announcements = pool.announcements();
-    let let_go = announcements.put_handed_over(pool.lists(), word.frame(), &mut entered);
+    let (announcements, lists) = (pool.announcements(), pool.lists());
+    let let_go = if is_counted {
+        announcements.put_handed_over(lists, word.frame(), &mut entered)
+    } else {
+        announcements.look_entered(lists, &mut entered)
+    };
     drop(entered);
     let_share_go(let_go);
 }

@@ -41,9 +41,12 @@ pub(super) fn select(width: Width) {
 }
 
 pub(super) fn select_default() {
+    if selected().is_some() {
+        return;
+    }
     let width = default_width() as u32;
     let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-    // An error: a width is selected.
+    // An error: another thread has selected a width.
     _ = SELECTED.compare_exchange(0, width, success, failure);
 }
 

@@ -16,8 +16,9 @@
 //!
 //! Every `asm!` here uses `vector_asm!`, which declares all vector registers clobbered in full
 //! width: `vzeroupper` clears the upper parts of the registers 0 to 15, where a caller compiled for
-//! AVX may have values. This costs nothing, since a caller expects no value in these registers
-//! after a call. (The short copies of the parent module clobber only the registers that they
+//! AVX may have values. After a call, this costs nothing, since no vector register keeps a value
+//! across it; where a copy is inlined instead, the caller is a function without such values.
+//! (The short copies of the parent module clobber only the registers that they
 //! declare, and have no `vzeroupper`.) The loops change the flags, which are clobbered, but not the
 //! direction flag (clear, as the ABI requires), the opmask registers or the stack.
 //!

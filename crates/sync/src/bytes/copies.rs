@@ -3,6 +3,7 @@ use std::mem::MaybeUninit;
 use super::place::{RacyBytes, RacySource};
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
 use super::portable::{self as native, copy_out as copy_out_inlined};
+use super::width::Width;
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan))))]
 use super::x86_64::{self as native, copy_out_inlined};
 
@@ -131,5 +132,29 @@ impl RacyBytes<'_> {
     #[track_caller]
     pub fn zero(self, off: usize, len: usize) {
         native::zero(self.slice(off, len));
+    }
+}
+
+impl Width {
+    /// Copies all of `src` to all of `dst` by moves of this width, for tests. Panics if this build
+    /// or processor does not support it, or if the lengths differ.
+    #[track_caller]
+    pub fn copy(self, dst: RacyBytes<'_>, src: RacyBytes<'_>) {
+        self.must_be_supported();
+        native::copy_with(self, dst, src);
+    }
+
+    /// Zeros `dst` by moves of this width. Panics if this build or processor does not support it.
+    #[track_caller]
+    pub fn zero(self, dst: RacyBytes<'_>) {
+        self.must_be_supported();
+        native::zero_with(self, dst);
+    }
+
+    #[track_caller]
+    fn must_be_supported(self) {
+        if let Err(error) = self.check() {
+            panic!("{error}");
+        }
     }
 }

@@ -8,6 +8,8 @@
 use std::mem::MaybeUninit;
 
 use super::place::{RacyBytes, WORD};
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
+use super::width::Width;
 use crate::atomic::{AtomicU64, Ordering};
 
 /// Copies all of `src` to `dst`. Panics if their lengths differ.
@@ -159,3 +161,13 @@ fn store(word: &AtomicU64, bytes: [u8; WORD]) {
 ))]
 #[inline]
 pub(super) fn expect_write(_: *const u8) {}
+
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
+pub(super) fn copy_with(width: Width, _: RacyBytes<'_>, _: RacyBytes<'_>) {
+    unreachable!("a build without assembly does not support {width:?}");
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
+pub(super) fn zero_with(width: Width, _: RacyBytes<'_>) {
+    unreachable!("a build without assembly does not support {width:?}");
+}

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | 1, 2, 4, 8, 16 to a value | inlined: one move, or two of 8, to registers |
 //! | 1 to 64 | inlined: two or four overlapping moves, from both ends (1 to 3: three) |
-//! | more | a call: a load of [`SELECTED`], two predicted branches, and moves of that width |
+//! | more | a call: a load of the selected width, two predicted branches, and moves of that width |
 //!
 //! [`copy_out_inlined`] inlines the copies of more than 64 bytes, too.
 //!
@@ -23,68 +23,11 @@ use std::mem::MaybeUninit;
 
 use self::widths::{avx, avx512, sse2};
 use super::place::RacyBytes;
-use super::width::Width;
-use crate::atomic::{AtomicU32, Ordering};
+use super::width::{Width, in_use, selected_or_zero};
 
 const INLINE: usize = 64;
 
 static ZEROS: [u8; INLINE] = [0; INLINE];
-
-/// The selected [`Width`], or 0, for which copies use [`Width::Sse2`].
-static SELECTED: AtomicU32 = AtomicU32::new(0);
-
-// ORDERING: Relaxed, here and below; the word publishes no other memory, and every width that was
-// stored is supported. A copy that loads an old value uses the previous width.
-
-pub(super) fn select(width: Width) {
-    SELECTED.store(width as u32, Ordering::Relaxed);
-}
-
-pub(super) fn select_default() {
-    if selected().is_some() {
-        return;
-    }
-    let width = default_width() as u32;
-    let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-    // An error: another thread has selected a width.
-    _ = SELECTED.compare_exchange(0, width, success, failure);
-}
-
-pub(super) fn selected() -> Option<Width> {
-    let selected = SELECTED.load(Ordering::Relaxed);
-    let mut all = Width::ALL.into_iter();
-    all.find(|&width| width as u32 == selected)
-}
-
-pub(super) fn supports(width: Width) -> bool {
-    match width {
-        Width::Sse2 => true,
-        Width::Avx => std::is_x86_feature_detected!("avx"),
-        Width::Avx512 => std::is_x86_feature_detected!("avx512f"),
-    }
-}
-
-/// The widest moves that are faster than narrower ones. Processors before Ice Lake, which lack
-/// AVX512-VBMI2, reduce their clock frequency for moves of 64 bytes, and Zen 4 divides them.
-fn default_width() -> Width {
-    if std::is_x86_feature_detected!("avx512vbmi2") && supports(Width::Avx512) && !is_zen_4() {
-        Width::Avx512
-    } else if supports(Width::Avx) {
-        Width::Avx
-    } else {
-        Width::Sse2
-    }
-}
-
-/// Whether the processor is of AMD's family 19h, whose models with AVX-512 are Zen 4.
-fn is_zen_4() -> bool {
-    use std::arch::x86_64::__cpuid;
-    const FAMILY_BITS: u32 = 0x0ff0_0f00;
-    const FAMILY_19H: u32 = 0x00a0_0f00;
-    let (vendor, version) = (__cpuid(0), __cpuid(1));
-    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
-    name.as_flattened() == b"AuthenticAMD" && version.eax & FAMILY_BITS == FAMILY_19H
-}
 
 #[inline(always)]
 pub(super) fn copy_out(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) {
@@ -189,7 +132,7 @@ pub(super) fn zero(dst: RacyBytes<'_>) {
     if dst.len() <= INLINE {
         return copy_in(dst, &ZEROS[..dst.len()]);
     }
-    zero_with(selected().unwrap_or(Width::Sse2), dst);
+    zero_with(in_use().unwrap_or(Width::Sse2), dst);
 }
 
 /// `src` and `dst` must have the same length, and `width` must be supported.
@@ -374,7 +317,7 @@ unsafe fn copy_long(src: *const u8, dst: *mut u8, len: usize) {
 unsafe fn copy_by_width(src: *const u8, dst: *mut u8, len: usize) {
     // Inequalities: the compiler would reorder comparisons for equality, and the widest moves take
     // the least time.
-    let selected = SELECTED.load(Ordering::Relaxed);
+    let selected = selected_or_zero();
     if selected >= Width::Avx512 as u32 {
         // SAFETY: here and below, the caller ensures (a), (b), and the callee accepts this length;
         // (d) a selected width is supported.

@@ -7,7 +7,7 @@
 arm64_cpus=(max cortex-a53)
 
 arm64_suites=(migrate_entry_count migrate_entry_count_stress free_contig filemap_short_read
-	filemap_short_read_stress page_ref page_ref_stress page_ref_users)
+	filemap_short_read_stress page_ref page_ref_steps page_ref_stress page_ref_users)
 
 # What user-mode Linux has not, and a test would leave out where it is missing.
 arm64_cases=(moved_area_is_found entry_for_a_pmd_is_restored/copied-original-split

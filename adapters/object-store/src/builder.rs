@@ -42,9 +42,10 @@ pub struct Builder<T: ?Sized> {
     namespace: Option<String>,
 }
 
-impl<T: Wrapped + ?Sized> Builder<T> {
-    pub(crate) fn new(store: Arc<T>) -> Self {
-        Self {
+impl<T: Wrapped + ?Sized> PagewellStore<T> {
+    /// Returns the settings for a cache in front of `store`.
+    pub fn builder(store: Arc<T>) -> Builder<T> {
+        Builder {
             store,
             cache: None,
             capacity: 256 << 20,
@@ -60,7 +61,9 @@ impl<T: Wrapped + ?Sized> Builder<T> {
             namespace: None,
         }
     }
+}
 
+impl<T: Wrapped + ?Sized> Builder<T> {
     /// Sets the memory of the cache in bytes, for pages and metadata, and for the tables of a
     /// second tier ([`disk`](Self::disk)). Default: 256 MiB. Each known object takes some 8 KiB
     /// more (see [`most_objects`](Self::most_objects)). Ignored if [`cache`](Self::cache) is set.

@@ -15,7 +15,6 @@ use object_store::{
     UploadPart,
 };
 
-use crate::builder::Builder;
 use crate::fetch::context;
 use crate::metrics::Metrics;
 use crate::objects::changing::Changing;
@@ -78,13 +77,6 @@ impl<T: ObjectStore + ?Sized> fmt::Debug for PagewellStore<T> {
 impl<T: ObjectStore + ?Sized> fmt::Display for PagewellStore<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pagewell({})", self.store)
-    }
-}
-
-impl<T: Wrapped + ?Sized> PagewellStore<T> {
-    /// Returns the settings for a cache in front of `store`.
-    pub fn builder(store: Arc<T>) -> Builder<T> {
-        Builder::new(store)
     }
 }
 

@@ -89,10 +89,11 @@ impl Slots {
         let mut slots = self;
         loop {
             for slot in &slots.slots {
-                // ORDERING: Relaxed; the slot is written by its owner only, and read by children.
+                // ORDERING: Acquire; pairs with the release in the drop of `Tracked`, so that this
+                // owner's identity comes after the previous owner's.
                 let taken =
                     slot.fd
-                        .compare_exchange(FREE, TAKEN, Ordering::Relaxed, Ordering::Relaxed);
+                        .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);
                 if taken.is_ok() {
                     return slot;
                 }
@@ -253,8 +254,9 @@ impl Tracked {
 impl Drop for Tracked {
     fn drop(&mut self) {
         // In a child, the slot stays INHERITED.
-        // ORDERING: Release; after the unlock. A child that sees this descriptor with the identity
-        // of the next owner may not close it, but the descriptor has no lock any more.
+        // ORDERING: Release; after the unlock, and pairs with `Slots::take`. A child that sees this
+        // descriptor with the identity of the next owner may not close it, but the descriptor has
+        // no lock any more.
         let _ = self
             .slot
             .fd

@@ -14,7 +14,8 @@ use super::attempt::{Attempt, Torn};
 /// too. For shorter lengths, the methods for arrays and integers are better.
 const IN_LINE: RangeInclusive<usize> = 16..=64;
 
-/// Bytes of a page, or of a part of it, in the closure of a view of a file or memory space.
+/// Bytes of a page, or of a part of it, in the closure of a view of a file (`File::view`) or of a
+/// memory space (`Space::view`).
 ///
 /// The bytes may change during the closure. Its result is then dropped, and it is called again.
 /// Positions are relative to the start of the view and need not be aligned.

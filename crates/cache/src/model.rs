@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::base::page::PageSize;
 use crate::dirty::commits::Sync as What;
-use crate::dirty::options::{Access, Handle, WriteOptions};
+use crate::dirty::handles::Handle;
+use crate::dirty::writes::{Access, WriteOptions};
 use crate::files::opened::Opened;
-use crate::files::setup::files_of;
+use crate::files::serve::files_of;
 use crate::files::state::Files;
 use crate::mapping::record::How;
 use crate::read::reader::{ReadPath, Reader};

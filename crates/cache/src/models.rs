@@ -26,15 +26,15 @@ use std::sync::Arc;
 
 use crate::base::page::PageSize;
 use crate::dirty::commits::Sync as What;
-use crate::dirty::options::{Access, WriteOptions};
+use crate::dirty::writes::{Access, WriteOptions};
 use crate::files::opened::Opened;
-use crate::files::setup::files_of;
+use crate::files::serve::files_of;
 use crate::files::state::Files;
 use crate::index::token::Token;
 use crate::mapping::record::{How, Mapping};
 use crate::read::lookup::Lookup;
 use crate::read::reader::{FastRead, ReadPath, Reader};
-use crate::read::view::View;
+use crate::read::viewer::View;
 use crate::read::viewer::Viewer;
 use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::bytes::Writer;

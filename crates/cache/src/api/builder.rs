@@ -11,7 +11,7 @@ use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageSize;
 use crate::base::system;
 use crate::dirty::pressure::Limits;
-use crate::files::setup::files_with;
+use crate::files::serve::files_with;
 use crate::supply::policy::Eviction;
 use crate::supply::policy::queues::Queues;
 

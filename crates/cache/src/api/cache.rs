@@ -3,12 +3,13 @@ use std::sync::Arc;
 
 use pagewell_frame::refcount::{RefScheme, Scheme};
 use pagewell_io::engine::{Chosen, Limits, Reason};
+use pagewell_sync::lock;
 
 use crate::base::error::Op;
 use crate::base::page::PageSize;
-use crate::files::state::Files;
+use crate::files::state::{Companion, Files};
 use crate::spaces::frames::CacheFrames;
-use crate::supply::counters::Event;
+use crate::supply::parts::Event;
 use crate::supply::reclaim::reclaimer::Reclaimer;
 
 /// Page cache: a fixed amount of memory that holds pages of any number of files.
@@ -164,5 +165,26 @@ impl fmt::Debug for Cache {
             .field("scheme", &Scheme::NAME)
             .field("stats", &self.stats())
             .finish_non_exhaustive()
+    }
+}
+
+/// Returns the companion of `cache`, which `make` creates from the cache's frames if there is none.
+/// It exists as long as a caller keeps an `Arc` to it. Returns `None` if it is not a `T`.
+///
+/// `make` is called with the companion's lock held. It must use no part of the cache except the
+/// frames; a nested call of this function would deadlock.
+pub fn companion_or_else<T: Send + Sync + 'static>(
+    cache: &Cache,
+    make: impl FnOnce(CacheFrames) -> Arc<T>,
+) -> Option<Arc<T>> {
+    let mut companion = lock(&cache.files().companion);
+    match companion.upgrade() {
+        Some(known) => known.downcast().ok(),
+        None => {
+            let made = make(cache.frames());
+            let known: Arc<Companion> = Arc::clone(&made) as _;
+            *companion = Arc::downgrade(&known);
+            Some(made)
+        }
     }
 }

@@ -1,11 +1,10 @@
 //! Open files: the public handle.
 
-use std::fmt;
-use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
+use std::{fmt, io};
 
 use pagewell_io::Transfers;
 use pagewell_io::identity::{self, Comparison};
@@ -14,15 +13,13 @@ use pagewell_sync::shard::{Gap, LINES};
 
 use crate::base::error::{Cause, Error, ErrorKind, Op};
 use crate::dirty::errors::Seen;
-use crate::dirty::options::Handle;
+use crate::dirty::handles::Handle;
 use crate::dirty::writes::Writes;
 use crate::files::opened::Opened;
 use crate::files::same;
 use crate::mapping::record::Mapping;
-use crate::mapping::refresh::refresh;
-use crate::mapping::remove::{Remover, Unclean};
-use crate::read::ahead::Sequence;
-use crate::read::guide::OfHandle;
+use crate::mapping::remove::{Remover, Unclean, refresh};
+use crate::read::ahead::{OfHandle, Sequence};
 use crate::spaces::mapped::MappedFile;
 use crate::writeback::flush::Flusher;
 

@@ -1,15 +1,13 @@
 //! Public handles: caches and files.
 //!
-//! Owns. The [`builder`] of a cache, the [`cache`] and its [`companion`]; the [`open`]ing of a file
-//! with [`options`]; the [file](mod@file), its [reads](mod@read) and [writes](mod@write), [`many`]
-//! operations at once, hints ([`advise`]) and [`futures`]; a [`quiet`] cache.
+//! Owns. The [`builder`] of a cache, the [`cache`] and its companion; the [`open`]ing of a file with
+//! [`options`]; the [file](mod@file), its [reads](mod@read) and [writes](mod@write), [`many`] reads
+//! at once and hints, and [`futures`]; a [`quiet`] cache.
 //!
 //! Calls every lower layer. This layer checks arguments and converts outcomes into errors.
 
-pub(crate) mod advise;
 pub(crate) mod builder;
 pub(crate) mod cache;
-pub(crate) mod companion;
 pub(crate) mod file;
 pub(crate) mod futures;
 pub(crate) mod many;

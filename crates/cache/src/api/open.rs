@@ -13,13 +13,13 @@ use crate::api::file::File;
 use crate::api::options::OpenOptions;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageSize;
-use crate::dirty::options::Access;
+use crate::dirty::writes::Access;
 use crate::files::clean::is_background;
 use crate::files::opened::{Admitted, Opened, Opening};
 use crate::files::registry::Origin;
 use crate::files::same;
 use crate::mapping::record::How;
-use crate::mapping::refresh::refresh;
+use crate::mapping::remove::refresh;
 use crate::write::growth::Grower;
 
 enum Candidate {

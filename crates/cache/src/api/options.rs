@@ -3,7 +3,7 @@ use std::sync::Arc;
 use pagewell_io::{Direct, FileLock, FileOptions};
 
 use crate::base::page_hooks::{Hooks, PageHooks};
-use crate::dirty::options::{BeforeWrite, WriteOptions, Writeback};
+use crate::dirty::writes::{BeforeWrite, WriteOptions, Writeback};
 
 /// Options for opening a file.
 ///

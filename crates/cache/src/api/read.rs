@@ -5,10 +5,9 @@ use pagewell_frame::Torn;
 use crate::api::file::File;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::index::token::{Token, TokenState};
-use crate::read::pin::{OwnedPageGuard, PageGuard};
+use crate::read::pinner::{OwnedPageGuard, PageGuard};
 use crate::read::reader::{FastRead, Guide as _, ReadPath, Reader};
-use crate::read::view::View;
-use crate::read::viewer::Viewer;
+use crate::read::viewer::{View, Viewer};
 
 /// Type argument of [`File::read_at_any`] for calls in this crate.
 pub(super) enum ThisCrate {}

@@ -7,10 +7,8 @@ use crate::base::error::{Error, Op};
 use crate::dirty::commits::Sync;
 use crate::write::bytes::Writer;
 use crate::write::growth::Grower;
-use crate::write::page_lock::IfLocked;
-use crate::write::pin_mut::PageGuardMut;
-use crate::writeback::discard::discard;
-use crate::writeback::flush::Flusher;
+use crate::write::pin_mut::{IfLocked, PageGuardMut};
+use crate::writeback::flush::{Flusher, discard};
 
 impl File {
     /// Writes `buf` from byte `offset` on. Returns the number of bytes written: all of them, unless

@@ -1,8 +1,8 @@
 //! Slot and state words, value types, and memory of the operating system.
 //!
 //! Owns. The slot's word ([`slot`]) and the page's state ([`page_state`]), with every legal
-//! transition; page numbers and sizes ([`page`]), writes to a page ([`edit`]), leaf clusters
-//! ([`extent`]), errors ([`error`]); page codecs ([`page_hooks`]) and their [`layout`]; the owning
+//! transition; page numbers and sizes, leaf clusters ([`page`]), writes to a page ([`edit`]),
+//! errors ([`error`]); page codecs ([`page_hooks`]) and their [`layout`]; the owning
 //! process ([`home`]); memory ([`system`]).
 //!
 //! Calls no other module of the cache. A [`slot`] and a [`page_state`] are plain values; the module
@@ -10,7 +10,6 @@
 
 pub(crate) mod edit;
 pub(crate) mod error;
-pub(crate) mod extent;
 pub(crate) mod home;
 pub(crate) mod layout;
 pub(crate) mod page;

@@ -16,11 +16,16 @@
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
-use crate::dirty::options::Handle;
-
 const HANDLE: u64 = 1;
 const WRITER: u64 = 1 << 32;
 const EXCLUSIVE: u64 = 1 << 63;
+
+/// Rights of a handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handle {
+    Read,
+    Write,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Handles(AtomicU64);

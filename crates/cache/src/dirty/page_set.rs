@@ -1,6 +1,6 @@
 //! Sets of dirty and of unsynced pages of one file: a bit per page, and a count per leaf cluster.
 //!
-//! Layout. The bits of one leaf cluster ([`crate::base::extent`]), for all sets, are in one page of
+//! Layout. The bits of one leaf cluster ([`crate::base::page`]), for all sets, are in one page of
 //! the operating system's memory, one set after the other. The two counts of a cluster are in one
 //! word. So a walk skips an empty cluster with one load, and a file of 1 TiB has 256 KiB of counts.
 //!
@@ -23,8 +23,7 @@
 use pagewell_sync::atomic::Ordering;
 use pagewell_sync::region::Region;
 
-use crate::base::extent::{EXTENT_BIT_WORDS, EXTENT_PAGES, EXTENT_WORDS};
-use crate::base::page::PageNr;
+use crate::base::page::{EXTENT_BIT_WORDS, EXTENT_PAGES, EXTENT_WORDS, PageNr};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {

@@ -1,30 +1,27 @@
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use pagewell_frame::Order;
-use pagewell_sync::Mutex;
+use pagewell_policy::pace::Pace;
 use pagewell_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::region::Region;
-use pagewell_sync::scaled;
 use pagewell_sync::shard::Padded;
+use pagewell_sync::{Mutex, scaled};
 
 use crate::base::page::PageNr;
 use crate::base::page_state::PageState;
 use crate::dirty::calls::Call;
 use crate::dirty::commits::Commits;
 use crate::dirty::errors::Errors;
-use crate::dirty::groups::Groups;
-use crate::dirty::handles::Handles;
-use crate::dirty::hook::ThreadMark;
+use crate::dirty::handles::{Handle, Handles};
+use crate::dirty::hook::{Groups, ThreadMark};
 use crate::dirty::oldest::Oldest;
-use crate::dirty::options::{BeforeWrite, Handle, WriteOptions, Writeback};
 use crate::dirty::page_set::{PageSet, PageSets, Which};
 use crate::dirty::pressure::{Pressure, Share, Since};
 use crate::dirty::reserve::Reserve;
 use crate::dirty::service::Service;
-use crate::dirty::storage::Storage;
 
 /// State of a file open for writing. To a dirty page, a write without an LSN loads only the number
 /// of errors, on a cache line of its own, and fields that never change. The others are padded.
@@ -306,6 +303,90 @@ impl Writes {
 impl fmt::Debug for Writes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Writes")
+            .field("mode", &self.mode)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durability {
+    /// Nothing has been written to the backend since the opening, which may have created the file.
+    /// An earlier writer may not have synced it.
+    AsOpened,
+    /// Something was written to the backend, or its size set, since the last sync or the opening.
+    Changed,
+    /// The backend has reported everything written to it as durable, including the size.
+    Durable,
+}
+
+/// Known state of a file's backend, guarded by the writeback lock.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    /// Whether the backend is known to have the size that fills use. `false` during a write or a
+    /// change of size, after a failed one until the size is queried or set, and while the backend
+    /// of a file in whole pages is extended for a flush ([`crate::writeback::size`], P1).
+    pub(crate) is_size_known: bool,
+    pub(crate) durability: Durability,
+    /// Whether a sync has failed since the last successful sync of the whole file. If so, the
+    /// backend may return bytes that it will not keep, whatever it reports later.
+    pub(crate) is_doubtful: bool,
+    /// Whether a write has failed since the last successful sync, so that pages may be dirty.
+    pub(crate) may_have_dirty: bool,
+    /// For a file in whole pages: end to which the backend was extended, if past the file's pages.
+    pub(crate) pages_end: u64,
+    /// For a file in whole pages: whether the bytes past the last page, which only encode the size,
+    /// may differ from zeros. They are not checked when the file is opened.
+    pub(crate) may_have_rest: bool,
+    /// For a file in whole pages: whether it was truncated since the last successful sync
+    /// ([`crate::writeback::size`], P2).
+    pub(crate) is_cut: bool,
+    pub(crate) pace: Pace,
+}
+
+impl Storage {
+    pub(crate) fn at_open(is_size_known: bool) -> Self {
+        Self {
+            is_size_known,
+            durability: Durability::AsOpened,
+            is_doubtful: false,
+            may_have_dirty: false,
+            pages_end: 0,
+            may_have_rest: false,
+            is_cut: false,
+            pace: Pace::default(),
+        }
+    }
+}
+
+/// Writeback callback: called before a page is written to the backend, with the page's number and
+/// the highest log sequence number of its writes. If it returns an error, the page is not written.
+pub type BeforeWrite = dyn Fn(u64, u64) -> io::Result<()> + Send + Sync;
+
+/// Policy for writing back the dirty pages of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writeback {
+    /// Dirty pages are written back in the background, and on request of the program.
+    #[default]
+    Background,
+    /// Dirty pages are written back only on request of the program, or when the file is closed.
+    Manual,
+}
+
+pub(crate) enum Access {
+    Read,
+    Write(WriteOptions),
+}
+
+/// Options for writing. For `None`, an open file keeps its value, and a new file gets the default.
+#[derive(Clone, Default)]
+pub(crate) struct WriteOptions {
+    pub(crate) mode: Option<Writeback>,
+    pub(crate) before_write: Option<Arc<BeforeWrite>>,
+}
+
+impl fmt::Debug for WriteOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteOptions")
             .field("mode", &self.mode)
             .finish_non_exhaustive()
     }

@@ -1,10 +1,9 @@
 //! Open files of a cache: opening, closing, and the threads that write back.
 //!
-//! Owns. The state of a cache ([`state::Files`]) and its creation ([`setup`]); the open files
-//! ([`registry`]), with strong ([`opened`], [`share`]) and weak references ([`visit`]), and
-//! identity checks ([`same`]); threads ([`flushers`]) and their work ([`serve`]); waits for clean
-//! pages ([`clean`]); callbacks of lower layers ([`keeper`]). Calls all lower layers except `read`
-//! and `write`.
+//! Owns. The state of a cache ([`state::Files`]); the open files ([`registry`]), with strong
+//! ([`opened`]) and weak references ([`visit`]), and identity checks ([`same`]); threads
+//! ([`flushers`]) and their work, the creation of the state, callbacks of lower layers ([`serve`]);
+//! waits for clean pages ([`clean`]). Calls all lower layers except `read` and `write`.
 //!
 //! Guarantees. All handles of an inode share one open file. Once the last handle is closed,
 //! everything is durable or an error was reported. The drop of the last strong reference closes the
@@ -15,13 +14,10 @@
 
 pub(crate) mod clean;
 pub(crate) mod flushers;
-mod keeper;
 pub(crate) mod opened;
 pub(crate) mod registry;
 pub(crate) mod same;
 pub(crate) mod serve;
-pub(crate) mod setup;
-mod share;
 pub(crate) mod state;
 pub(crate) mod visit;
 

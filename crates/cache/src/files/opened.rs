@@ -56,20 +56,17 @@ use std::sync::Arc;
 use pagewell_io::engine::Target;
 use pagewell_io::{Backend, FileId};
 
-use crate::base::error::Error;
-use crate::base::error::Op;
+use crate::base::error::{Error, Op};
 use crate::base::page::PageSize;
 use crate::base::page_hooks::is_in_page_hook;
-use crate::dirty::handles::Handles;
+use crate::dirty::handles::{Handle, Handles};
 use crate::dirty::hook::InHook;
-use crate::dirty::options::Handle;
 use crate::dirty::writes::Writes;
-use crate::files::registry::{Begin, Begun, Origin};
+use crate::files::registry::{Begin, Begun, Origin, Share};
 use crate::files::same;
-use crate::files::share::Share;
 use crate::files::state::Files;
-use crate::mapping::keeper::Keeper;
 use crate::mapping::record::{How, Mapping};
+use crate::mapping::shared::Keeper;
 use crate::mapping::users::Users;
 use crate::writeback::flush::Flusher;
 

@@ -1,14 +1,27 @@
-//! Work of the threads of a cache: scans of the watcher, requests to flushers.
+//! Creation of a cache's [`Files`], callbacks of lower layers, and work of its threads: scans of the
+//! watcher, requests to flushers.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use pagewell_sync::lock;
+use pagewell_frame::{FramePool, Order, PoolOwner, UniqueFrame};
+use pagewell_io::FileId;
+use pagewell_io::pools::Engines;
+use pagewell_sync::{Mutex, lock};
 
+use crate::base::error::Error;
 use crate::dirty::calls::Call;
-use crate::files::clean::{is_background, obstacle_of};
+use crate::dirty::pressure::Limits;
+use crate::files::clean::{Cleaner, is_background, obstacle_of};
+use crate::files::flushers::Flushers;
 use crate::files::opened::Opened;
+use crate::files::registry::{Registry, Share};
 use crate::files::state::Files;
 use crate::files::visit::visit;
+use crate::index::claim::Leaf;
+use crate::mapping::shared::{Keeper, Shared};
+use crate::supply::leaves::Leaves;
+use crate::supply::parts::LeafOwners;
+use crate::supply::policy::Eviction;
 
 pub(super) fn watch(files: &Arc<Files>) {
     let pressure = &files.shared.pressure;
@@ -84,4 +97,73 @@ fn close_one(files: &Arc<Files>) -> bool {
         share.save_or_tell();
     }
     true
+}
+
+/// Uses the default limits, and CLOCK, by which the order of the frames determines evictions.
+#[cfg(any(test, loom))]
+pub(crate) fn files_of(pool: FramePool) -> Arc<Files> {
+    let limits = Limits::of_cache(pool.nr_frames());
+    files_with(pool, limits, Eviction::Clock, Engines::default())
+}
+
+pub(crate) fn files_with(
+    pool: FramePool,
+    limits: Limits,
+    eviction: Eviction,
+    engines: Engines,
+) -> Arc<Files> {
+    let engines = Arc::new(engines);
+    let shared = Shared::new(pool, limits, eviction, &engines);
+    let shared = PoolOwner::new(pagewell_sync::Arc::new(shared));
+    let calls = Arc::clone(&shared.pressure.calls);
+    let files = Arc::new(Files {
+        registry: Registry::new(),
+        engines,
+        flushers: Flushers::new(calls, watch, serve),
+        left: Mutex::new(Vec::new()),
+        companion: Mutex::new(Weak::<()>::new()),
+        shared,
+    });
+    let weak = Arc::downgrade(&files);
+    let owners: Weak<dyn LeafOwners> = weak;
+    // No other thread has access to the cache yet.
+    let _ = files.shared.supply.owners.set(owners);
+    files
+}
+
+impl Keeper for Files {
+    fn engines(&self) -> &Arc<Engines> {
+        &self.engines
+    }
+
+    fn forget(&self, id: FileId, number: u64) {
+        // In a fork, a thread of the parent may have held the lock, which is then never released.
+        if self.shared.home.is_here() {
+            self.registry.forget(id, number);
+        }
+    }
+
+    fn take_share(self: Arc<Self>, number: u64) {
+        if let Some(mapping) = self.registry.mapping(number) {
+            lock(&self.left).push(Share::of_counted(mapping));
+        }
+        // If no thread can be started now, the request waits until one is: in a model, for ever.
+        let _ = self.flushers.start(&self);
+        self.shared.pressure.calls.call(Call::Close);
+    }
+
+    fn throttle(&self, number: u64) -> Result<(), Error> {
+        Cleaner(self).throttle(number)
+    }
+
+    fn make_room(&self, error: Error, order: Order) -> Result<(), Error> {
+        Cleaner(self).make_room(error, order)
+    }
+}
+
+impl LeafOwners for Files {
+    fn take_leaf<'s>(&self, number: u64, leaf: usize, held: Leaf<'s>) -> Option<UniqueFrame<'s>> {
+        let mapping = visit(self, number)?;
+        Leaves(self.supply()).take(mapping.index(), leaf, held).ok()
+    }
 }

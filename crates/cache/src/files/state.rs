@@ -5,8 +5,7 @@ use pagewell_io::pools::Engines;
 use pagewell_sync::Mutex;
 
 use crate::files::flushers::Flushers;
-use crate::files::registry::Registry;
-use crate::files::share::Share;
+use crate::files::registry::{Registry, Share};
 use crate::mapping::shared::Shared;
 use crate::supply::parts::Supply;
 

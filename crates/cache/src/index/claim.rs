@@ -25,16 +25,15 @@
 //!
 //! Verified by `loom_read_vs_evict_and_reuse`, `loom_pin_vs_evict`, `loom_evict_vs_evict`.
 
-use pagewell_frame::{FrameNr, FrameRef, UniqueFrame};
+use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FrameRef, UniqueFrame};
 use pagewell_policy::Ghost;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::ledger::{self, Resource};
 
+use crate::base::page::PageNr;
 use crate::base::page_state::PageState;
 use crate::base::slot::{Slot, State};
 use crate::index::claims::Claims;
-use crate::index::leaf::Leaf;
-use crate::index::publish;
 use crate::index::raw;
 
 /// The slot has changed since it was loaded, or another thread has claimed it.
@@ -255,7 +254,7 @@ impl<'s> Claim<'s> {
         lsn: u64,
     ) -> FrameNr {
         let place = self.claims.pool.meta(old).owner();
-        publish::page(unique, place, [state.bits(), lsn], 1)
+        raw::publish_page(unique, place, [state.bits(), lsn], 1)
     }
 
     fn end_empty(&mut self, frame: FrameNr, ghost: Option<Ghost>) {
@@ -301,5 +300,40 @@ impl Drop for Claim<'_> {
     #[inline]
     fn drop(&mut self) {
         drop(self.end(self.before));
+    }
+}
+
+/// Leaf handle: a counted reference that keeps the leaf in use.
+#[derive(Debug)]
+pub(crate) struct Leaf<'s> {
+    pub(crate) reference: FrameRef<'s>,
+}
+
+impl<'s> Leaf<'s> {
+    /// Returns `None` if the frame is not a leaf.
+    pub(crate) fn from_reference(reference: FrameRef<'s>) -> Option<Self> {
+        // The kind of a referenced frame does not change.
+        let (kind, _) = reference.meta().kind();
+        (kind == FrameKind::Leaf).then_some(Self { reference })
+    }
+
+    pub(crate) fn slot(&self, slot: usize) -> &AtomicU64 {
+        &raw::leaf_slots(&self.reference)[slot]
+    }
+
+    pub(crate) const fn slot_of(page: PageNr) -> usize {
+        (page % FRAME_WORDS as u64) as usize
+    }
+
+    pub(crate) const fn of(page: PageNr) -> usize {
+        (page / FRAME_WORDS as u64) as usize
+    }
+
+    pub(crate) const fn first_page(leaf: usize) -> PageNr {
+        leaf as u64 * FRAME_WORDS as u64
+    }
+
+    pub(crate) fn freeze_with_roots(self) -> Result<UniqueFrame<'s>, Self> {
+        raw::freeze_with_roots(self.reference).map_err(|reference| Self { reference })
     }
 }

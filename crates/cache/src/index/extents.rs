@@ -2,7 +2,7 @@
 //!
 //! A leaf in use shares two resources with its neighbours:
 //! - its *part* of the root: one page of memory with the entries of [`PART_LEAVES`] leaves;
-//! - if the file is written to, the bits of its leaf cluster ([`crate::base::extent`]).
+//! - if the file is written to, the bits of its leaf cluster ([`crate::base::page`]).
 //!
 //! This module counts, for each cluster, the leaves in use, and for each part, the clusters in use.
 //!
@@ -22,10 +22,9 @@
 use std::collections::HashMap;
 
 use pagewell_sync::atomic::{AtomicU64, Ordering};
-use pagewell_sync::scaled;
-use pagewell_sync::{Mutex, lock};
+use pagewell_sync::{Mutex, lock, scaled};
 
-use crate::base::extent::EXTENT_LEAVES;
+use crate::base::page::EXTENT_LEAVES;
 
 /// Number of root entries that are charged together. They fill one page of the operating system.
 pub(super) const PART_LEAVES: usize = 4096 / size_of::<u64>();

@@ -34,19 +34,14 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::Left;
 use pagewell_sync::prefetch::prefetch;
 use pagewell_sync::region::Region;
-use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
-use pagewell_sync::try_lock;
-use pagewell_sync::{Mutex, MutexGuard, lock};
+use pagewell_sync::{Mutex, MutexGuard, lock, scaled, try_lock};
 
-use crate::base::extent::{EXTENT_LEAVES, EXTENT_WORDS};
-use crate::base::page::PageNr;
+use crate::base::page::{EXTENT_LEAVES, EXTENT_WORDS, PageNr};
 use crate::base::slot::Slot;
-use crate::index::claim::Claim;
+use crate::index::claim::{Claim, Leaf};
 use crate::index::claims::Claims;
 use crate::index::extents::{Extents, Missing, PART_LEAVES, Unused};
-use crate::index::leaf::Leaf;
-use crate::index::publish;
 use crate::index::raw;
 
 /// Maximum number of leaves of a file that are created concurrently.
@@ -349,7 +344,7 @@ impl Index {
             // only after the publication below.
             slot.store(Slot::empty_at(floor).bits(), Ordering::Relaxed);
         }
-        let frame = publish::leaf(frame, (owner, leaf as u64), slots, floor);
+        let frame = raw::publish_leaf(frame, (owner, leaf as u64), slots, floor);
         Leaf {
             reference: raw::published(claims, frame),
         }

@@ -1,10 +1,10 @@
 //! Index of a file, and the claim, through which its slots change.
 //!
 //! Owns.
-//! - the slot array of a file ([`file_index`]), its leaves ([`leaf`]), and charges ([`extents`]);
+//! - the slot array of a file ([`file_index`]), its leaves, and charges ([`extents`]);
 //! - the claim of a slot ([`claim`]), and what all claims use ([`Claims`](claims::Claims));
 //! - tokens, which identify a page's state beyond one read ([`token`], [`lives`]);
-//! - the publication of frames ([`publish`]), and unsafe steps ([`raw`]).
+//! - the publication of frames, and other unsafe steps ([`raw`]).
 //!
 //! Calls `base`. The module `supply`, which owns the frames, passes in those for leaves.
 //!
@@ -15,8 +15,6 @@ pub(crate) mod claim;
 pub(crate) mod claims;
 pub(crate) mod extents;
 pub(crate) mod file_index;
-pub(crate) mod leaf;
 pub(crate) mod lives;
-pub(crate) mod publish;
 pub(crate) mod raw;
 pub(crate) mod token;

@@ -1,8 +1,9 @@
-//! Unsafe steps of claims and leaves. Their callers in `index` ensure its invariants.
+//! Unsafe steps of claims and leaves: publication of frames as pages and leaves, on whose metadata
+//! unsafe code elsewhere relies, and references. The callers ensure the invariants of `index`.
 
 #![allow(unsafe_code)] // See the module documentation.
 
-use pagewell_frame::{FRAME_WORDS, FrameNr, FrameRef, UniqueFrame};
+use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FrameRef, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 
 use crate::index::claims::Claims;
@@ -12,7 +13,7 @@ pub(super) fn leaf_slots<'l>(leaf: &'l FrameRef<'_>) -> &'l [AtomicU64] {
     let start = std::ptr::with_exposed_provenance::<AtomicU64>(address as usize);
     // SAFETY: the frame is a leaf (the only caller, `Leaf`, ensures that) and stays one while the
     // reference exists. Its metadata has the address of its slots in the array of its file's index
-    // (`publish::leaf` exposed it). The array is unmapped only after all leaves of the file are
+    // (`publish_leaf` exposed it). The array is unmapped only after all leaves of the file are
     // removed, which the reference prevents.
     unsafe { std::slice::from_raw_parts(start, FRAME_WORDS) }
 }
@@ -41,4 +42,39 @@ pub(super) fn slots_reference(claims: &Claims, frame: FrameNr) -> FrameRef<'_> {
 pub(super) fn leafs_reference(claims: &Claims, leaf: FrameNr) -> FrameRef<'_> {
     // SAFETY: (A) I2 of the index: the slot that the caller has just emptied had a reference.
     unsafe { FrameRef::from_raw(&claims.pool, leaf) }
+}
+
+/// Returns a frame that the budget or the leaf stock has withheld.
+pub(crate) fn withheld(claims: &Claims, frame: FrameNr) -> UniqueFrame<'_> {
+    // SAFETY: (A) each caller, the budget and the leaf stock, got the number from `into_withheld`,
+    // and has removed it from its list before this call.
+    unsafe { UniqueFrame::from_withheld(&claims.pool, frame) }
+}
+
+/// Publishes the frame of a page, with `refs` references. `place` is the frame of the page's leaf,
+/// and the claimed slot's position in it. `private` is the page's state and log sequence number.
+#[inline]
+pub(crate) fn publish_page(
+    frame: UniqueFrame<'_>,
+    place: (u64, u64),
+    private: [u64; 2],
+    refs: u32,
+) -> FrameNr {
+    // SAFETY: (K) only the cache publishes pages in its pool, and only here, with the words above.
+    unsafe { frame.publish_with(FrameKind::Page, place, private, refs) }
+}
+
+/// Publishes a frame as the leaf with `slots`, with one reference for the root and one for the
+/// caller. `place` is the file's and the leaf's number; `floor` is the minimum slot version.
+pub(crate) fn publish_leaf(
+    frame: UniqueFrame<'_>,
+    place: (u64, u64),
+    slots: &[AtomicU64],
+    floor: u64,
+) -> FrameNr {
+    debug_assert_eq!(slots.len(), FRAME_WORDS);
+    let private = [slots.as_ptr().expose_provenance() as u64, floor];
+    // SAFETY: (K) only the cache publishes leaves in its pool, and only here. Holders of the leaf
+    // rely on the address of its slots (`raw::leaf_slots`).
+    unsafe { frame.publish_with(FrameKind::Leaf, place, private, 2) }
 }

@@ -5,9 +5,9 @@
 //!   ([`shared::Shared`]);
 //! - references to a file ([`users`], [`visitor`]), and the user that maps it ([`user`]);
 //! - errors of fills, for the readers that wait for them ([`followers`]);
-//! - removal of pages ([`remove`]), external size changes ([`refresh`]), teardown ([`teardown`]).
+//! - removal of pages, external size changes, teardown ([`remove`]).
 //!
-//! Calls `base`, `index`, `supply` and `dirty`, and the whole cache by [`Keeper`](keeper::Keeper).
+//! Calls `base`, `index`, `supply` and `dirty`, and the whole cache by [`Keeper`](shared::Keeper).
 //!
 //! Promises. Sizes are stored in the order on which the arguments of [`remove`] and `write::growth`
 //! rely. After the last handle and weak reference are dropped, the frames are freed, except those
@@ -15,12 +15,9 @@
 
 mod arrays;
 pub(crate) mod followers;
-pub(crate) mod keeper;
 pub(crate) mod record;
-pub(crate) mod refresh;
 pub(crate) mod remove;
 pub(crate) mod shared;
-mod teardown;
 pub(crate) mod user;
 pub(crate) mod users;
 pub(crate) mod visitor;

@@ -1,11 +1,10 @@
 //! Record of an open file: its index, size and backend, and operations on only these.
 
-use std::fmt;
-use std::io;
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use pagewell_frame::{FRAME_BYTES, FramePool, Order};
 use pagewell_io::engine::{Job, Request, Target};
@@ -13,11 +12,9 @@ use pagewell_io::pools::Engines;
 use pagewell_io::{Backend, FileId};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::ledger::{self, LockRecord, Resource};
-use pagewell_sync::scaled;
-use pagewell_sync::shard::LINES;
-use pagewell_sync::shard::Padded;
+use pagewell_sync::shard::{LINES, Padded};
 use pagewell_sync::thread::Backoff;
-use pagewell_sync::{Mutex, MutexGuard, lock};
+use pagewell_sync::{Mutex, MutexGuard, lock, scaled};
 
 use crate::base::error::{Error, ErrorKind, Failure, Op};
 use crate::base::home::check_may_wait;
@@ -27,24 +24,20 @@ use crate::base::page_hooks::Hooks;
 use crate::base::page_state::PageState;
 use crate::base::slot::{Slot, State};
 use crate::dirty::hook::InHook;
-use crate::dirty::options::Access;
 use crate::dirty::page_set::PageSets;
 use crate::dirty::reserve::Reserve;
-use crate::dirty::storage::Storage;
-use crate::dirty::writes::Writes;
-use crate::index::claim::Claim;
+use crate::dirty::writes::{Access, Storage, Writes};
+use crate::index::claim::{Claim, Leaf};
 use crate::index::claims::Claims;
 use crate::index::file_index::Index;
-use crate::index::leaf::Leaf;
 use crate::index::token::{Origin, Token, TokenState};
 use crate::mapping::arrays;
 use crate::mapping::followers::Followers;
-use crate::mapping::keeper::Keeper;
-use crate::mapping::shared::Shared;
+use crate::mapping::shared::{Keeper, Shared};
 use crate::mapping::user::User;
 use crate::mapping::users::Users;
-use crate::supply::charge::Charges;
-use crate::supply::out_of_frames::OutOfFrames;
+use crate::supply::alloc::Charges;
+use crate::supply::census::OutOfFrames;
 use crate::supply::parts::Supply;
 use crate::supply::permits::OfFile;
 

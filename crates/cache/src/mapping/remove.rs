@@ -1,14 +1,18 @@
-//! Removal of pages: of a range, past the end of a file, and of a file that is torn down.
+//! Removal of pages: of a range, past the end of a file, after size changes made outside the cache,
+//! and of a file that is torn down.
 
 use pagewell_sync::atomic::{Ordering, fence};
+use pagewell_sync::ledger;
 use pagewell_sync::thread::Backoff;
 
+use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageNr;
 use crate::base::page_state::PageState;
 use crate::base::slot::{Slot, State};
-use crate::index::claim::Claim;
-use crate::index::leaf::Leaf;
-use crate::mapping::record::Mapping;
+use crate::index::claim::{Claim, Leaf};
+use crate::mapping::record::{FileLock, Mapping};
+use crate::supply::alloc::Charges;
+use crate::supply::leaves::Leaves;
 
 /// Treatment of pages that are not clean, or that a guard is about to replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,4 +125,74 @@ fn forget_ghost(leaf: &Leaf<'_>, position: usize, seen: Slot) {
             Ordering::Relaxed,
         );
     }
+}
+
+impl Drop for Mapping {
+    /// Frees all frames except those of owned pins ([`OwnedPageGuard`](crate::OwnedPageGuard)).
+    /// Waits for evictions; no page is being filled. The last handle has made the file durable.
+    fn drop(&mut self) {
+        if !self.shared().home.is_here() {
+            // In a fork, changes by threads of the parent will never be completed.
+            return;
+        }
+        if !std::thread::panicking() {
+            // The backend, the callback and the codec are the program's, and are dropped next.
+            drop(ledger::enter("the drop of a file", &[]));
+        }
+        let mut from = 0;
+        while let Some(leaf) = self.index().next_leaf(from) {
+            from = leaf + 1;
+            let pages = Leaf::first_page(leaf)..Leaf::first_page(leaf + 1);
+            Remover(self).remove(pages.start, pages.end, Unclean::Drop);
+            let mut backoff = Backoff::new();
+            // A concurrent eviction may hold the leaf for a few steps, or remove it first.
+            while let Some(held) = self.index().leaf_nr(self.claims(), leaf) {
+                match Leaves(self.supply()).take(self.index(), leaf, held) {
+                    Ok(unique) => drop(unique),
+                    Err(held) => drop(held),
+                }
+                backoff.wait();
+            }
+        }
+        let supply = self.supply();
+        supply.leaf_stock.drain(&supply.claims);
+        Charges(supply).uncharge(self.charged);
+    }
+}
+
+/// Adopts the backend's size, and removes the pages that the change invalidates.
+pub(crate) fn refresh(mapping: &Mapping, op: Op) -> Result<u64, Error> {
+    if mapping.writes_if_any().is_some() {
+        // Only this mapping writes the file, and the backend may lack its full size.
+        return Ok(mapping.size());
+    }
+    let _resize = FileLock::of(mapping, &mapping.growth.resize);
+    let new = mapping.asked_size(op)?;
+    let reach = mapping.reach();
+    if new > reach {
+        return Err(mapping
+            .error(ErrorKind::FileTooLarge, op)
+            .with_detail(format!("it has {new} bytes: {}", mapping.limit_of_size())));
+    }
+    let old = mapping.size();
+    if new != old {
+        // 1. Readers must not read beyond an end that has moved down.
+        if new < old {
+            mapping.store_size(new);
+        }
+        // 2. A fill that starts from here on does not use the old end. For earlier fills, `remove`
+        //    waits: its fence pairs with theirs.
+        mapping.store_fill_size(new);
+        // 3. Remove the pages that the change invalidates.
+        let first = old.min(new) >> mapping.page_shift();
+        let end = old.max(new).div_ceil(mapping.page_size() as u64);
+        Remover(mapping).remove(first, end, Unclean::Drop);
+        if new < old {
+            mapping.user().tell_cut(new);
+        }
+        // 4. Publish growth to readers only after the page with the zeros past the old end was
+        //    removed. The release of the store publishes step 3.
+        mapping.store_size(new);
+    }
+    Ok(new)
 }

@@ -23,7 +23,7 @@ impl Users {
     #[must_use]
     pub(crate) fn add_share(&self) -> bool {
         // ORDERING: Acquire; pairs with the release in `remove_share`: operations with strong
-        // references dropped before happen before those with this one (`dirty::attendance`).
+        // references dropped before happen before those with this one (`dirty::service`).
         let before = self.0.fetch_add(1, Ordering::Acquire);
         if before % VISITOR >= MAX_SHARES {
             // After a panic that the program catches, the count would stay too high.

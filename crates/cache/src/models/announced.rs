@@ -10,7 +10,7 @@ use super::{
     writable, write,
 };
 use crate::files::opened::Opened;
-use crate::files::setup::files_of;
+use crate::files::serve::files_of;
 use crate::mapping::record::Mapping;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::read::lookup::Lookup;

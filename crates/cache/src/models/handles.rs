@@ -6,8 +6,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
 use super::explore;
-use crate::dirty::handles::Handles;
-use crate::dirty::options::Handle;
+use crate::dirty::handles::{Handle, Handles};
 
 #[derive(Default)]
 struct File {

@@ -17,9 +17,8 @@ use crate::read::reader::ReadPath;
 use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::bytes::Writer;
-use crate::write::page_lock::{IfLocked, PageLocks, ThenLock};
-use crate::writeback::discard::discard;
-use crate::writeback::flush::Flusher;
+use crate::write::pin_mut::{IfLocked, PageLocks, ThenLock};
+use crate::writeback::flush::{Flusher, discard};
 
 const HALF: usize = FRAME_BYTES / 2;
 

@@ -10,7 +10,7 @@ use super::{
     stored, sync, warm, writable, write,
 };
 use crate::base::page_state::PageState;
-use crate::files::setup::files_of;
+use crate::files::serve::files_of;
 use crate::files::state::Files;
 use crate::read::lookup::Lookup;
 use crate::read::reader::ReadPath;

@@ -18,8 +18,7 @@ use crate::files::opened::Opened;
 use crate::files::state::Files;
 use crate::mapping::followers::Followers;
 use crate::mapping::record::Mapping;
-use crate::mapping::refresh::refresh;
-use crate::mapping::remove::{Remover, Unclean};
+use crate::mapping::remove::{Remover, Unclean, refresh};
 use crate::read::fill::{Fill, Filler};
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::{FastRead, ReadPath, Reader};
@@ -304,7 +303,7 @@ fn pin_vs_evict() {
     if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
         scribble(&unique);
         // As another page: if the pinner has a stray reference, its drop must free the frame.
-        let frame = crate::index::publish::page(unique, (u64::MAX, 0), [0, 0], 1);
+        let frame = crate::index::raw::page(unique, (u64::MAX, 0), [0, 0], 1);
         drop(crate::index::raw::published(&files.supply().claims, frame));
     }
     pinner.join().unwrap();

@@ -9,7 +9,7 @@ use pagewell_io_testing::{Fault, FaultBackend};
 
 use super::{OURS, SharedBackend, assert_at_rest, assert_ours, explore, open, pool, read, warm};
 use crate::base::error::Op;
-use crate::mapping::refresh::refresh;
+use crate::mapping::remove::refresh;
 use crate::read::lookup::Lookup;
 use crate::read::reader::{ReadPath, Reader};
 

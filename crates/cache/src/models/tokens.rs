@@ -12,8 +12,7 @@ use crate::base::slot::{Slot, State};
 use crate::index::token::{Token, TokenState};
 use crate::mapping::record::Mapping;
 use crate::read::reader::ReadPath;
-use crate::read::view::View;
-use crate::read::viewer::Viewer;
+use crate::read::viewer::{View, Viewer};
 use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 

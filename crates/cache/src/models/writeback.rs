@@ -20,8 +20,7 @@ use crate::read::reader::ReadPath;
 use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::write::growth::Grower;
-use crate::writeback::discard::discard;
-use crate::writeback::flush::Flusher;
+use crate::writeback::flush::{Flusher, discard};
 
 /// Opens a file of one cached page, on a backend that fails the first call that `fails` selects. A
 /// failed sync loses the written bytes without a record of the loss.

@@ -30,13 +30,12 @@ use crate::base::page_hooks::{Hooks, call_page_hook, is_zeros};
 use crate::base::page_state::PageState;
 use crate::dirty::writes::Writes;
 use crate::index::claim::Claim;
-use crate::index::publish;
 use crate::index::raw;
 use crate::mapping::record::Mapping;
 use crate::supply::alloc::Allocator;
-use crate::supply::counters::Event;
+use crate::supply::census::OutOfFrames;
 use crate::supply::leaves::{LEAF_FRAMES, Leaves};
-use crate::supply::out_of_frames::OutOfFrames;
+use crate::supply::parts::Event;
 use crate::supply::permits::Permit;
 use crate::supply::transfers::{NodeSet, Transfer};
 
@@ -305,7 +304,7 @@ impl<'m> Filler<'m> {
             ..
         } = pending;
         let private = [PageState::CLEAN.bits(), 0];
-        let frame = publish::page(frame, place, private, 1 + extra);
+        let frame = raw::publish_page(frame, place, private, 1 + extra);
         claim.fill(frame);
         (extra == 1).then(|| raw::published(self.0.claims(), frame))
     }

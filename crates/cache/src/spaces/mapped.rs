@@ -31,7 +31,7 @@ use pagewell_sync::thread::Backoff;
 use crate::base::edit::Edit;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::slot::State;
-use crate::dirty::options::Handle;
+use crate::dirty::handles::Handle;
 use crate::files::opened::Opened;
 use crate::mapping::user::FileUser;
 use crate::read::lookup::{Found, Lookup};

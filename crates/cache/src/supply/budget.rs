@@ -14,7 +14,7 @@ use pagewell_frame::{FRAME_BYTES, FrameNr, UniqueFrame};
 use pagewell_sync::{Mutex, lock};
 
 use crate::index::claims::Claims;
-use crate::supply::raw;
+use crate::index::raw;
 
 #[derive(Debug, Default)]
 #[repr(align(128))] // Written by misses: shares no cache line with data that hits load.

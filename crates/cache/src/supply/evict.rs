@@ -4,7 +4,7 @@
 //! eviction takes a reference to the leaf, checks that the frame is a leaf, checks the slot, and
 //! claims it ([`crate::index::claim`]). So it accesses neither the mapping nor anything else that a
 //! closing file could remove. It waits for nothing, and skips claimed slots. The eviction of a leaf
-//! changes the file's index, so it acquires a weak reference to the file ([`super::owners`]).
+//! changes the file's index, so it acquires a weak reference to the file ([`super::parts`]).
 //!
 //! A claim makes optimistic reads of the page fail. So a page that cannot be evicted according to
 //! its frame's metadata ([`Stays::of`]) is not claimed. Under a claim, this hint is checked again.
@@ -14,11 +14,9 @@ use pagewell_policy::Ghost;
 use pagewell_sync::atomic::Ordering;
 
 use crate::base::slot::{Slot, State};
-use crate::index::claim::Claim;
-use crate::index::leaf::Leaf;
+use crate::index::claim::{Claim, Leaf};
 use crate::supply::census::Stays;
-use crate::supply::counters::Event;
-use crate::supply::parts::Supply;
+use crate::supply::parts::{Event, Supply};
 use crate::supply::policy::clock::Marks;
 
 pub(crate) type SeenSlot<'s> = (Leaf<'s>, usize, Slot);

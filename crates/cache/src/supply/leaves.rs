@@ -8,12 +8,11 @@ use pagewell_frame::{Order, UniqueFrame};
 use pagewell_sync::scaled;
 
 use crate::base::page::PageNr;
+use crate::index::claim::Leaf;
 use crate::index::extents::Missing;
 use crate::index::file_index::Index;
-use crate::index::leaf::Leaf;
-use crate::supply::alloc::Allocator;
-use crate::supply::charge::Charges;
-use crate::supply::out_of_frames::OutOfFrames;
+use crate::supply::alloc::{Allocator, Charges};
+use crate::supply::census::OutOfFrames;
 use crate::supply::parts::Supply;
 
 /// Number of frames that a fill reserves for a leaf: one for its metadata, and two to be withheld

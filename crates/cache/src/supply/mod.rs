@@ -1,14 +1,13 @@
 //! Free frames: allocation, eviction, and the limits of both.
 //!
 //! Owns. Every source of free frames: budget reservations of fills ([`permits`]), and transfers in
-//! flight ([`transfers`]); memory outside of frames, for which frames are *withheld* ([`budget`],
-//! [`charge`], [`raw`]); [`leaves`] and their frames ([`leaf_stock`]); eviction of one page or leaf
-//! ([`evict`]), its order ([`policy`]), reclaim passes ([`reclaim`]) and their statistics
-//! ([`census`]); [`counters`]. The entry point is [`alloc`], its error [`out_of_frames`], and the
-//! state one value ([`Supply`](parts::Supply)).
+//! flight ([`transfers`]); memory outside of frames, for which frames are *withheld* ([`budget`]);
+//! [`leaves`] and their frames ([`leaf_stock`]); eviction of one page or leaf ([`evict`]), its order
+//! ([`policy`]), reclaim passes ([`reclaim`]), their statistics and error ([`census`]). The entry
+//! point is [`alloc`], and the state one value ([`Supply`](parts::Supply)).
 //!
 //! Calls `base` and `index`, and the owner of the files, to which leaves belong, through
-//! [`LeafOwners`](owners::LeafOwners).
+//! [`LeafOwners`](parts::LeafOwners).
 //!
 //! Guarantees. Dirty, unsynced, pinned and locked pages are not evicted, and usually not even
 //! claimed. No operation waits for a claim or for a writeback callback. Operations wait for
@@ -20,16 +19,11 @@
 pub(crate) mod alloc;
 pub(crate) mod budget;
 pub(crate) mod census;
-pub(crate) mod charge;
-pub(crate) mod counters;
 pub(crate) mod evict;
 pub(crate) mod leaf_stock;
 pub(crate) mod leaves;
-pub(crate) mod out_of_frames;
-pub(crate) mod owners;
 pub(crate) mod parts;
 pub(crate) mod permits;
 pub(crate) mod policy;
-mod raw;
 pub(crate) mod reclaim;
 pub(crate) mod transfers;

@@ -1,19 +1,20 @@
 //! State of the frame supply: data for operations such as [`Allocator`](super::alloc::Allocator).
 
+use std::fmt;
 use std::mem::offset_of;
 use std::sync::{OnceLock, Weak};
 
-use pagewell_frame::FramePool;
+use pagewell_frame::{FramePool, UniqueFrame};
 use pagewell_policy::Notes;
 use pagewell_sync::Mutex;
+use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
-use pagewell_sync::shard::{Padded, is_apart};
+use pagewell_sync::shard::{Padded, Shards, is_apart};
 
+use crate::index::claim::Leaf;
 use crate::index::claims::Claims;
 use crate::supply::budget::Budget;
-use crate::supply::counters::Counters;
 use crate::supply::leaf_stock::LeafStock;
-use crate::supply::owners::LeafOwners;
 use crate::supply::permits::InFlight;
 use crate::supply::policy::Eviction;
 use crate::supply::policy::clock::Clock;
@@ -77,5 +78,60 @@ impl Supply {
     #[inline]
     pub(crate) fn pool(&self) -> &FramePool {
         &self.claims.pool
+    }
+}
+
+/// Owner of the files to which leaves belong, which a higher layer registers.
+pub(crate) trait LeafOwners: fmt::Debug + Send + Sync {
+    /// Removes `held`, leaf number `leaf` of file `number`, from the file's index. Returns the
+    /// leaf's frame, or `None` if the file is not open or the leaf is in use. Acquires only short
+    /// locks, such as the registry lock, and those of ranks 12 and 13 (`docs/LOCKING.md`), to
+    /// release withheld frames. So the caller may hold claims and locks of lower rank.
+    fn take_leaf<'s>(&self, number: u64, leaf: usize, held: Leaf<'s>) -> Option<UniqueFrame<'s>>;
+}
+
+/// Counts of events that are rare enough to be counted one by one.
+#[derive(Debug, Default)]
+pub(crate) struct Counters(Shards<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    fills: AtomicU64,
+    failed_fills: AtomicU64,
+    evictions: AtomicU64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event {
+    Fill,
+    FailedFill,
+    Eviction,
+}
+
+impl Counts {
+    fn of(&self, event: Event) -> &AtomicU64 {
+        match event {
+            Event::Fill => &self.fills,
+            Event::FailedFill => &self.failed_fills,
+            Event::Eviction => &self.evictions,
+        }
+    }
+}
+
+impl Counters {
+    pub(crate) fn add(&self, event: Event, n: u64) {
+        if !cfg!(loom) {
+            // ORDERING: Relaxed; a statistic.
+            let mine = self.0.get(self.0.own());
+            mine.of(event).fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn get(&self, event: Event) -> u64 {
+        // ORDERING: Relaxed; a statistic.
+        let counts = self.0.iter();
+        counts
+            .map(|counts| counts.of(event).load(Ordering::Relaxed))
+            .sum()
     }
 }

@@ -1,11 +1,11 @@
-//! Waits for a page that is pinned for writing ([`super::page_lock`]).
+//! Waits for a page that is pinned for writing ([`super::pin_mut`]).
 //!
 //! Except in a callback, a waiting thread holds no lock of the file: the guard's owner may need it.
 //! A wait for a guard of the same thread fails with [`Deadlock`](ErrorKind::Deadlock). A detached
 //! guard has no owner: a thread that has one and waits for its page sleeps forever.
 //!
 //! The state of a locked page has the number of the guard's lock, which
-//! [`Groups`](crate::dirty::groups::Groups) maps to the owner thread. Only a thread that would
+//! [`Groups`](crate::dirty::hook::Groups) maps to the owner thread. Only a thread that would
 //! sleep queries the owner. No other thread can change whether this thread is the owner.
 
 use std::task::Waker;

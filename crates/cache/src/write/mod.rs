@@ -1,8 +1,8 @@
 //! Writes to pages in the cache, and changes of file sizes.
 //!
 //! Owns. Writes ([`bytes`]) within a page ([`page`]) and past the end ([`growth`]); pages pinned
-//! for writing ([`pin_mut`]), their locks ([`page_lock`]) and waits for these ([`lock_wait`]);
-//! moves of pages to other frames ([`moves`]); an unsafe step ([`raw`]).
+//! for writing and their locks ([`pin_mut`]), and waits for these ([`lock_wait`]); moves of pages to
+//! other frames ([`moves`]).
 //!
 //! Calls `base`, `index`, `supply`, `dirty`, `mapping`; `read` for missing pages; `writeback` for
 //! the size of the backend and its bytes after the end.
@@ -15,6 +15,4 @@ pub(crate) mod growth;
 pub(crate) mod lock_wait;
 pub(crate) mod moves;
 pub(crate) mod page;
-pub(crate) mod page_lock;
 pub(crate) mod pin_mut;
-mod raw;

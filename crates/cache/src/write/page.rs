@@ -41,13 +41,13 @@ use crate::base::page::PageNr;
 use crate::base::page_state::PageState;
 use crate::base::slot::State;
 use crate::dirty::writes::Writes;
-use crate::index::publish;
+use crate::index::raw;
 use crate::mapping::record::Mapping;
 use crate::read::lookup::Lookup;
+use crate::read::raw::expect_write;
 use crate::supply::alloc::Allocator;
 use crate::supply::leaves::Leaves;
 use crate::write::lock_wait::{SeenLock, check_not_ours, wait_while_locked};
-use crate::write::raw;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
@@ -258,7 +258,7 @@ impl<'m> PageWriter<'m> {
             State::Present(frame) => {
                 let (view, range) = (self.0.index().view(), edit.range());
                 let page = (frame, self.0.page_size());
-                raw::expect_write(view, page, range.start, range.len());
+                expect_write(view, page, range.start, range.len());
             }
         }
         let Some(claim) = seen.claim_present(self.0.claims()) else {
@@ -348,7 +348,7 @@ impl<'m> PageWriter<'m> {
         self.0.note_state(writes, page, PageState::CLEAN, state);
         writes.oldest.note(edit.lsn);
         let private = [state.bits(), edit.lsn];
-        let frame = publish::page(unique, place, private, 1);
+        let frame = raw::publish_page(unique, place, private, 1);
         self.grow(page, bound);
         claim.fill(frame);
         Ok(Attempt::Done)

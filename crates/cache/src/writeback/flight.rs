@@ -35,7 +35,7 @@ use pagewell_sync::{Mutex, lock};
 use crate::base::error::Failure;
 use crate::dirty::reserve::Reserve;
 use crate::dirty::service::Step;
-use crate::dirty::storage::{Durability, Storage};
+use crate::dirty::writes::{Durability, Storage};
 use crate::mapping::record::Mapping;
 use crate::writeback::run::Run;
 use crate::writeback::size::StorageSize;

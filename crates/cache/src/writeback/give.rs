@@ -10,15 +10,13 @@ use crate::base::page::PageNr;
 use crate::base::page_hooks::Hooks;
 use crate::base::page_state::PageState;
 use crate::dirty::commits::Sync;
-use crate::dirty::storage::Storage;
-use crate::dirty::writes::Writes;
+use crate::dirty::writes::{Storage, Writes};
 use crate::mapping::record::Mapping;
-use crate::writeback::durable::Durable;
+use crate::writeback::durable::{Durable, Unstarted};
 use crate::writeback::flight::Flight;
 use crate::writeback::most_pages;
 use crate::writeback::run::{Outgoing, Run};
 use crate::writeback::size::StorageSize;
-use crate::writeback::unstarted::Unstarted;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {

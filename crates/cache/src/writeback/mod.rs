@@ -1,8 +1,8 @@
 //! Writeback: writing dirty pages to the backend, and making them durable.
 //!
-//! Owns. The writeback protocol of one file: writes of page ranges ([`give`], [`run`], [`states`],
-//! concurrent [`flight`]), syncs of the backend ([`durable`], [`unstarted`]), its size ([`size`],
-//! [`tail`]), flushes and syncs of the file ([`flush`]), removal of unwritten bytes ([`discard`]).
+//! Owns. The writeback protocol of one file: writes of page ranges ([`give`], [`run`], concurrent
+//! [`flight`]), syncs of the backend ([`durable`]), its size ([`size`], [`tail`]), flushes and syncs
+//! of the file, and removal of unwritten bytes ([`flush`]).
 //!
 //! Calls `base`, `dirty`, `mapping`, and the writeback callback. `files` decides when to write
 //! back, and on which thread.
@@ -40,16 +40,13 @@
 //! `loom_sync_fails_vs_*`, `loom_discard_vs_*`, `loom_flush_vs_truncate`;
 //! `crates/pagewell/tests/durability`; `pagewell crash-test`.
 
-pub(crate) mod discard;
 pub(crate) mod durable;
 mod flight;
 pub(crate) mod flush;
 mod give;
 mod run;
 pub(crate) mod size;
-mod states;
 pub(crate) mod tail;
-mod unstarted;
 
 /// Maximum size in bytes of a request to the backend, which has at least one page.
 const MOST_BYTES: usize = 1 << 20;

@@ -6,15 +6,14 @@ use pagewell_sync::bytes::RacySource;
 
 use crate::base::error::{Cause, Failure};
 use crate::base::page::PageNr;
-use crate::base::page_hooks::Hooks;
-use crate::base::page_hooks::{OutgoingPage, call_page_hook, is_zeros};
+use crate::base::page_hooks::{Hooks, OutgoingPage, call_page_hook, is_zeros};
 use crate::base::page_state::PageState;
 use crate::dirty::hook::InHook;
 use crate::dirty::reserve::Chunk;
 use crate::dirty::service::Step;
 use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
-use crate::writeback::states::States;
+use crate::writeback::durable::States;
 
 /// Error of a page codec that has encoded a page with a nonzero byte as zeros.
 #[derive(Debug)]

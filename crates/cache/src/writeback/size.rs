@@ -49,7 +49,7 @@ use crate::base::page::PageNr;
 use crate::base::page_hooks::is_zeros;
 use crate::dirty::commits::Sync;
 use crate::dirty::service::{InStep, Step};
-use crate::dirty::storage::{Durability, Storage};
+use crate::dirty::writes::{Durability, Storage};
 use crate::mapping::record::Mapping;
 use crate::writeback::durable::Durable;
 

@@ -8,7 +8,7 @@ use pagewell_io::pools::Errand;
 use super::call::{call, given_up};
 use crate::api::file::File;
 use crate::base::error::{Error, ErrorKind, Op};
-use crate::read::pin::OwnedPageGuard;
+use crate::read::pinner::OwnedPageGuard;
 use crate::read::task::{Step, Waiting};
 
 /// Future of a pin: [`File::pin_async`].

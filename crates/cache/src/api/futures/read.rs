@@ -1,16 +1,15 @@
-use std::fmt;
 use std::future::Future;
-use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::{fmt, mem};
 
 use pagewell_io::pools::Errand;
 
 use super::call::{call, given_up};
 use crate::api::file::File;
 use crate::base::error::{Error, ErrorKind, Op};
+use crate::read::ahead::Prefetcher;
 use crate::read::lookup::{Found, Lookup};
-use crate::read::prefetch::Prefetcher;
 use crate::read::reader::{FastRead, Guide, ReadPath, Reader};
 use crate::read::task::{Step, Waiting};
 

@@ -9,7 +9,7 @@ use pagewell_testkit::wait::{Gate, OpenAtEnd, bounded, not_yet, until};
 use super::*;
 use crate::api::cache::Cache;
 use crate::api::options::OpenOptions;
-use crate::dirty::options::Writeback;
+use crate::dirty::writes::Writeback;
 use crate::files::visit::visit;
 
 fn cache() -> Cache {

@@ -20,9 +20,9 @@ use crate::base::page::PageSize;
 use crate::base::page_hooks::call_page_hook;
 #[cfg(debug_assertions)]
 use crate::dirty::hook::{InHook, ThreadMark};
-use crate::dirty::options::Access;
+use crate::dirty::writes::Access;
 use crate::files::opened::Opened;
-use crate::files::setup::files_of;
+use crate::files::serve::files_of;
 use crate::index::file_index::WATCHES;
 use crate::mapping::record::How;
 use crate::read::lookup::Lookup;

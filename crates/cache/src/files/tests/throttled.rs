@@ -11,9 +11,9 @@ use pagewell_testkit::wait::bounded;
 
 use crate::base::error::ErrorKind;
 use crate::base::page::PageSize;
-use crate::dirty::options::{Access, WriteOptions};
+use crate::dirty::writes::{Access, WriteOptions};
 use crate::files::opened::Opened;
-use crate::files::setup::files_of;
+use crate::files::serve::files_of;
 use crate::mapping::record::How;
 use crate::write::growth::Grower;
 

@@ -20,9 +20,8 @@ use pagewell_policy::{Content, Ghost, Pages, Stays as KeptBack};
 use pagewell_sync::lock;
 use pagewell_sync::prefetch::prefetch;
 
-use crate::supply::counters::Event;
 use crate::supply::evict::{Evictor, SeenSlot, unmark};
-use crate::supply::parts::Supply;
+use crate::supply::parts::{Event, Supply};
 use crate::supply::policy::clock::Marks;
 use crate::supply::policy::queues::{EmptyLeaves, Queues};
 

@@ -26,7 +26,7 @@ use pagewell_sync::atomic::Ordering;
 
 use crate::base::page_state::PageState;
 use crate::base::slot::{Slot, State};
-use crate::index::leaf::Leaf;
+use crate::index::claim::Leaf;
 use crate::supply::census::{Census, Stays};
 use crate::supply::evict::{Evictor, unmark};
 use crate::supply::parts::Supply;

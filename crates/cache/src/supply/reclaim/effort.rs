@@ -6,8 +6,7 @@ use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 use pagewell_sync::time::Instant;
 
-use crate::supply::census::Census;
-use crate::supply::out_of_frames::OutOfFrames;
+use crate::supply::census::{Census, OutOfFrames};
 use crate::supply::policy::clock::Marks;
 
 #[derive(Clone, Debug)]

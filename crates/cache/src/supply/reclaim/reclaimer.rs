@@ -33,9 +33,8 @@
 
 use pagewell_frame::{FrameKind, Order, Place, UniqueFrame};
 
-use crate::supply::census::Census;
+use crate::supply::census::{Census, OutOfFrames};
 use crate::supply::evict::Evictor;
-use crate::supply::out_of_frames::OutOfFrames;
 use crate::supply::parts::Supply;
 use crate::supply::policy::clock::{Among, Marks};
 use crate::supply::reclaim::batch::{self, Batches};

@@ -266,7 +266,7 @@ fn operations() -> Vec<(&'static str, Vec<Note>)> {
 /// What the places are that a source file, or a count, writes to. One that is not named here fails the test.
 const PLACES: [(&str, &str); 26] = [
     ("cache/src/base/page_state.rs", "frame's record"),
-    ("cache/src/dirty/groups.rs", "guards of the file"),
+    ("cache/src/dirty/hook.rs", "guards of the file"),
     ("cache/src/dirty/handles.rs", "handles of the file"),
     ("cache/src/dirty/page_set.rs", "dirty bits of the file"),
     ("cache/src/dirty/pressure.rs", "counts of unclean frames"),
@@ -278,7 +278,7 @@ const PLACES: [(&str, &str); 26] = [
     ("cache/src/supply/evict.rs", "slot"),
     ("cache/src/supply/policy/clock.rs", "hand of all"),
     ("cache/src/supply/reclaim/batch.rs", "queues"),
-    ("cache/src/supply/counters.rs", "statistics"),
+    ("cache/src/supply/parts.rs", "statistics"),
     ("cache/src/supply/permits.rs", "permits"),
     ("cache/src/supply/transfers.rs", "transfers"),
     ("frame/src/alloc/allocator.rs", "node"),

@@ -303,7 +303,7 @@ fn pin_vs_evict() {
     if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
         scribble(&unique);
         // As another page: if the pinner has a stray reference, its drop must free the frame.
-        let frame = crate::index::raw::page(unique, (u64::MAX, 0), [0, 0], 1);
+        let frame = crate::index::raw::publish_page(unique, (u64::MAX, 0), [0, 0], 1);
         drop(crate::index::raw::published(&files.supply().claims, frame));
     }
     pinner.join().unwrap();

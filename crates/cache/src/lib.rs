@@ -39,11 +39,10 @@ mod write;
 mod writeback;
 
 pub use api::builder::Builder;
-pub use api::cache::{Cache, Info, Stats, companion_or_else};
+pub use api::cache::{Cache, Info, Quiet, Stats, companion_or_else};
 pub use api::file::{File, FileStats};
 pub use api::futures::{Append, PinPage, ReadAt, ReadMany, SyncData, WriteAt};
 pub use api::options::OpenOptions;
-pub use api::quiet::Quiet;
 pub use base::error::{Error, ErrorKind, Op};
 pub use base::page::MAX_FILE_BYTES;
 pub use base::page_hooks::{OutgoingPage, PageHooks};

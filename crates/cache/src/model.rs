@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use pagewell_frame::{FramePool, HugePages, Nodes, PoolConfig};
+use pagewell_io::MemoryBackend;
+
 use crate::base::page::PageSize;
 use crate::dirty::commits::Sync as What;
 use crate::dirty::handles::Handle;
@@ -14,11 +17,8 @@ use crate::read::reader::{ReadPath, Reader};
 use crate::spaces::frames::CacheFrames;
 use crate::spaces::mapped::MappedFile;
 use crate::supply::reclaim::reclaimer::Reclaimer;
-use crate::write::bytes::Writer;
-use crate::write::growth::Grower;
+use crate::write::growth::{Grower, Writer};
 use crate::writeback::flush::Flusher;
-use pagewell_frame::{FramePool, HugePages, Nodes, PoolConfig};
-use pagewell_io::MemoryBackend;
 
 /// Cache of a model.
 #[derive(Clone, Debug)]

@@ -10,15 +10,11 @@ mod calls;
 mod closing;
 mod commits;
 mod growth;
-mod handles;
 mod leaves;
 mod locked_pages;
 mod moves;
-mod page_sets;
 mod reads;
-mod sizes;
 mod tokens;
-mod views;
 mod writeback;
 mod writes;
 
@@ -37,7 +33,7 @@ use crate::read::reader::{FastRead, ReadPath, Reader};
 use crate::read::viewer::View;
 use crate::read::viewer::Viewer;
 use crate::supply::reclaim::reclaimer::Reclaimer;
-use crate::write::bytes::Writer;
+use crate::write::growth::Writer;
 use crate::writeback::flush::Flusher;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use pagewell_frame::{

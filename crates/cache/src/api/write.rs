@@ -5,8 +5,7 @@ use std::ops::Range;
 use crate::api::file::File;
 use crate::base::error::{Error, Op};
 use crate::dirty::commits::Sync;
-use crate::write::bytes::Writer;
-use crate::write::growth::Grower;
+use crate::write::growth::{Grower, Writer};
 use crate::write::pin_mut::{IfLocked, PageGuardMut};
 use crate::writeback::flush::{Flusher, discard};
 

@@ -16,7 +16,7 @@ use crate::read::reader::ReadPath;
 use crate::supply::alloc::Allocator;
 use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
-use crate::write::bytes::Writer;
+use crate::write::growth::Writer;
 
 /// Writes to and frees two contiguous frames. Returns `false` if no block was available.
 fn take_block(files: &Files) -> bool {

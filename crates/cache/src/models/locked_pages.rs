@@ -16,7 +16,7 @@ use crate::read::lookup::Lookup;
 use crate::read::reader::ReadPath;
 use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
-use crate::write::bytes::Writer;
+use crate::write::growth::Writer;
 use crate::write::pin_mut::{IfLocked, PageLocks, ThenLock};
 use crate::writeback::flush::{Flusher, discard};
 

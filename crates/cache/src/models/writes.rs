@@ -14,8 +14,7 @@ use crate::read::reader::ReadPath;
 use crate::supply::evict::Evictor;
 use crate::supply::policy::clock::Marks;
 use crate::supply::reclaim::reclaimer::Reclaimer;
-use crate::write::bytes::Writer;
-use crate::write::growth::Grower;
+use crate::write::growth::{Grower, Writer};
 
 /// A page is read while it is written. The read returns all of the write or nothing of it.
 #[test]

@@ -1,23 +1,23 @@
-use std::fmt;
 use std::future::Future;
-use std::mem;
 use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::{fmt, mem};
 
 use pagewell_io::pools::Errand;
 use pagewell_sync::thread::Backoff;
 
-use super::call::{call, given_up};
+use super::{call, given_up};
 use crate::api::file::File;
 use crate::base::edit::Edit;
 use crate::base::error::{Error, Op};
+use crate::dirty::commits::Sync;
 use crate::index::file_index::WATCHES;
 use crate::read::task::{Step, Waiting};
-use crate::write::bytes::Writer;
-use crate::write::growth::Grower;
+use crate::write::growth::{Grower, Writer};
 use crate::write::lock_wait::leave_waker;
 use crate::write::page::{Attempt, Bound, PageWriter, Throttle};
+use crate::writeback::flush::Flusher;
 
 type Outcome<T> = (Vec<u8>, Result<T, Error>);
 
@@ -233,5 +233,53 @@ impl Future for Append<'_> {
         let failed = || (Vec::new(), Err(given_up(this.file.mapping(), Op::Write)));
         let (buf, result) = outcome.unwrap_or_else(failed);
         Poll::Ready((buf, this.file.tells(result)))
+    }
+}
+
+/// Future of a sync: [`File::sync_data_async`].
+#[must_use = "nothing is made durable before it is polled"]
+pub struct SyncData<'f> {
+    file: &'f File,
+    errand: Option<Errand<Result<(), Error>>>,
+}
+
+impl fmt::Debug for SyncData<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncData").finish_non_exhaustive()
+    }
+}
+
+impl File {
+    /// Syncs what was written before the first poll, as [`sync_data`](Self::sync_data) does.
+    ///
+    /// # Errors
+    ///
+    /// See [`sync_data`](Self::sync_data).
+    pub fn sync_data_async(&self) -> SyncData<'_> {
+        SyncData {
+            file: self,
+            errand: None,
+        }
+    }
+}
+
+impl Future for SyncData<'_> {
+    type Output = Result<(), Error>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        if this.errand.is_none() {
+            this.file.check_may_wait(Op::Sync)?;
+            this.errand = call(this.file.mapping(), |mapping| {
+                Flusher(mapping).sync(Sync::Data)
+            });
+        }
+        let outcome = match &this.errand {
+            Some(errand) => ready!(errand.poll(context)),
+            None => None,
+        };
+        let failed = || Err(given_up(this.file.mapping(), Op::Sync));
+        let result = outcome.unwrap_or_else(failed);
+        Poll::Ready(this.file.told(result, Op::Sync))
     }
 }

@@ -2,4 +2,3 @@
 
 mod contended;
 mod reclaim;
-mod throttled;

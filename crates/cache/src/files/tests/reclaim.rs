@@ -25,7 +25,7 @@ use crate::supply::permits::OfFile;
 use crate::supply::policy::clock::{Among, Marks};
 use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::supply::transfers::NodeSet;
-use crate::write::bytes::Writer;
+use crate::write::growth::Writer;
 use crate::writeback::flush::Flusher;
 use pagewell_frame::{FrameKind, FrameNr, FramePool, FrameRef, Nodes, Order, PoolConfig};
 use pagewell_io::{Backend, FileId, MemoryBackend};

@@ -19,7 +19,7 @@ use crate::supply::evict::unmark;
 use crate::supply::policy::clock::Among;
 use crate::supply::reclaim::nodes::alloc_free;
 use crate::supply::transfers::NodeSet;
-use crate::write::bytes::Writer;
+use crate::write::growth::Writer;
 use crate::writeback::flush::Flusher;
 
 const NR_NODES: usize = 2;

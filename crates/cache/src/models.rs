@@ -30,12 +30,12 @@ use crate::index::token::Token;
 use crate::mapping::record::{How, Mapping};
 use crate::read::lookup::Lookup;
 use crate::read::reader::{FastRead, ReadPath, Reader};
-use crate::read::viewer::View;
-use crate::read::viewer::Viewer;
+use crate::read::viewer::{View, Viewer};
 use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::growth::Writer;
 use crate::writeback::flush::Flusher;
 use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread::JoinHandle;
 use pagewell_frame::{
     FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame, ViewOutcome,
 };
@@ -53,6 +53,15 @@ fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     }
     builder.max_branches = 20_000;
     builder.check(model);
+}
+
+/// Starts a thread that has a reference to `value`.
+fn spawn<T: Send + std::marker::Sync + 'static, R: Send + 'static>(
+    value: &Arc<T>,
+    work: impl FnOnce(Arc<T>) -> R + Send + 'static,
+) -> JoinHandle<R> {
+    let value = Arc::clone(value);
+    loom::thread::spawn(move || work(value))
 }
 
 fn pool(nr_frames: usize) -> Arc<Files> {

@@ -6,8 +6,8 @@ use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig};
 
 use super::{
-    OURS, assert_at_rest, assert_clean_and_at_rest, explore, only_byte, pool, read, scribble, warm,
-    writable, write,
+    OURS, assert_at_rest, assert_clean_and_at_rest, explore, only_byte, pool, read, scribble,
+    spawn, warm, writable, write,
 };
 use crate::files::opened::Opened;
 use crate::files::serve::files_of;
@@ -50,8 +50,7 @@ fn pinner(
     mapping: &Arc<Mapping>,
     expected: impl Fn(u8) -> bool + Send + 'static,
 ) -> thread::JoinHandle<()> {
-    let mapping = Arc::clone(mapping);
-    thread::spawn(move || {
+    spawn(mapping, move |mapping| {
         // A counted pin gives the thread a hazard slot, as if it had pinned the page before.
         if let Ok(found) = Lookup(&mapping).get(0, || 1) {
             Pinner(&mapping).note_counted(0, &found.reference);
@@ -151,16 +150,13 @@ fn loom_mark_vs_write() {
         let files = pool(6);
         let (mapping, _) = writable(&files);
         warm(&mapping, 0);
-        let marker = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let found = Lookup(&mapping).get(0, || 1).expect("a readable page");
-                Pinner(&mapping).note_counted(0, &found.reference);
-                Pinner(&mapping).mark(0, &found.reference);
-                drop(found);
-                let _ = pin_hot(&mapping);
-            })
-        };
+        let marker = spawn(mapping.mapping(), move |mapping| {
+            let found = Lookup(&mapping).get(0, || 1).expect("a readable page");
+            Pinner(&mapping).note_counted(0, &found.reference);
+            Pinner(&mapping).mark(0, &found.reference);
+            drop(found);
+            let _ = pin_hot(&mapping);
+        });
         write(&mapping, 0, 1);
         marker.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);

@@ -1,13 +1,10 @@
 //! Blocks of contiguous frames that are freed by evicting their content.
 
-use std::sync::Arc;
-
-use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FrameNr, Order, UniqueFrame};
 
 use super::{
     FOREIGN, OURS, assert_at_rest, assert_clean_and_at_rest, cold, explore, mapping, only_byte,
-    pool, read, stored, sync, warm,
+    pool, read, spawn, stored, sync, warm,
 };
 use crate::files::state::Files;
 use crate::mapping::record::Mapping;
@@ -76,10 +73,7 @@ fn loom_block_vs_pin() {
         let mapping = mapping(&files, 2);
         let place = Place::new(&files, &mapping);
         let second = place.pages[1];
-        let pinner = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || pin(&mapping, second))
-        };
+        let pinner = spawn(mapping.mapping(), move |mapping| pin(&mapping, second));
         take_block(&files);
         pinner.join().unwrap();
         drop(place.taken);
@@ -103,10 +97,7 @@ fn loom_block_vs_fill() {
                 .expect("a page"),
         );
         let missing = place.pages[0];
-        let filler = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || pin(&mapping, missing))
-        };
+        let filler = spawn(mapping.mapping(), move |mapping| pin(&mapping, missing));
         take_block(&files);
         filler.join().unwrap();
         drop(place.taken);
@@ -125,10 +116,9 @@ fn loom_block_vs_write() {
         let place = Place::new(&files, &mapping);
         let second = place.pages[1];
         let pos = second * FRAME_BYTES as u64;
-        let writer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || Writer(&mapping).write_bytes(&[1; FRAME_BYTES], pos, 0))
-        };
+        let writer = spawn(mapping.mapping(), move |mapping| {
+            Writer(&mapping).write_bytes(&[1; FRAME_BYTES], pos, 0)
+        });
         take_block(&files);
         // If the page was evicted, the write may have found no frame for it.
         let expected = match writer.join().unwrap() {

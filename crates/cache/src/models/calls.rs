@@ -9,7 +9,7 @@ use loom::thread;
 
 use pagewell_sync::{Mutex, lock};
 
-use super::explore;
+use super::{explore, spawn};
 use crate::dirty::calls::{Call, Calls};
 use crate::dirty::pressure::Changed;
 use crate::dirty::service::Attendance;
@@ -69,14 +69,8 @@ impl File {
 fn loom_call_vs_attend() {
     explore(3, || {
         let file = Arc::new(File::default());
-        let caller = {
-            let file = Arc::clone(&file);
-            thread::spawn(move || file.call(1))
-        };
-        let flusher = {
-            let file = Arc::clone(&file);
-            thread::spawn(move || file.serve())
-        };
+        let caller = spawn(&file, move |file| file.call(1));
+        let flusher = spawn(&file, move |file| file.serve());
         file.call(0);
         while file.serve() {}
         caller.join().unwrap();
@@ -121,13 +115,10 @@ fn loom_stop_vs_take() {
 fn loom_tell_vs_wait() {
     explore(3, || {
         let both = Arc::new((Changed::default(), Mutex::new(false)));
-        let teller = {
-            let both = Arc::clone(&both);
-            thread::spawn(move || {
-                *lock(&both.1) = true;
-                both.0.tell();
-            })
-        };
+        let teller = spawn(&both, move |both| {
+            *lock(&both.1) = true;
+            both.0.tell();
+        });
         let waiter = both.0.waiter();
         waiter.wait(|| (!*lock(&both.1)).then_some(LIMIT));
         drop(waiter);

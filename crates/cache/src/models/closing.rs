@@ -6,7 +6,7 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 
-use super::{OURS, assert_at_rest, cold, explore, leaf_frame, pool, sync, writable, write};
+use super::{OURS, assert_at_rest, cold, explore, leaf_frame, pool, spawn, sync, writable, write};
 use crate::dirty::commits::Sync as What;
 use crate::dirty::handles::{Handle, Handles};
 use crate::files::opened::Opened;
@@ -25,12 +25,9 @@ fn loom_close_vs_evict_leaf() {
         let (mapping, storage) = cold(&files, FRAME_BYTES);
         drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
         let leaf_frame = leaf_frame(&mapping);
-        let evictor = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || {
-                drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored))
-            })
-        };
+        let evictor = spawn(&files, move |files| {
+            drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored))
+        });
         drop(mapping);
         assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
         evictor.join().unwrap();
@@ -46,16 +43,13 @@ fn loom_close_vs_sync() {
         let (mapping, storage) = writable(&files);
         write(&mapping, 0, OURS ^ 1);
         let number = mapping.number();
-        let visitor = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || {
-                if let Some(file) = visit(&files, number) {
-                    Flusher(&file)
-                        .sync_unless(What::Data, || false)
-                        .expect("a healthy storage");
-                }
-            })
-        };
+        let visitor = spawn(&files, move |files| {
+            if let Some(file) = visit(&files, number) {
+                Flusher(&file)
+                    .sync_unless(What::Data, || false)
+                    .expect("a healthy storage");
+            }
+        });
         sync(&mapping);
         drop(mapping);
         assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
@@ -72,14 +66,8 @@ fn loom_reopen_vs_close_vs_visit() {
         let (mapping, storage) = cold(&files, FRAME_BYTES);
         let number = mapping.number();
         let id = pagewell_io::Backend::id(&storage);
-        let visitor = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || drop(visit(&files, number)))
-        };
-        let opener = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || drop(Opened::of_open(&files, id)))
-        };
+        let visitor = spawn(&files, move |files| drop(visit(&files, number)));
+        let opener = spawn(&files, move |files| drop(Opened::of_open(&files, id)));
         drop(mapping);
         opener.join().unwrap();
         assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
@@ -99,10 +87,7 @@ fn loom_reopen_vs_who_waits_for_a_visitor() {
         let id = pagewell_io::Backend::id(&storage);
         let visit = visit(&files, number).expect("a file that has a share");
         let closer = thread::spawn(move || drop(mapping));
-        let opener = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || drop(Opened::of_open(&files, id)))
-        };
+        let opener = spawn(&files, move |files| drop(Opened::of_open(&files, id)));
         drop(visit);
         closer.join().unwrap();
         opener.join().unwrap();
@@ -118,13 +103,10 @@ fn loom_close_vs_visitor() {
         let files = pool(4);
         let (mapping, storage) = cold(&files, FRAME_BYTES);
         let visitor = Visitor::of(mapping.mapping()).expect("a file with a strong reference");
-        let closer = {
-            let storage = Arc::clone(&storage);
-            thread::spawn(move || {
-                drop(mapping);
-                assert_eq!(Arc::strong_count(&storage), 2, "a closed file is open");
-            })
-        };
+        let closer = spawn(&storage, move |storage| {
+            drop(mapping);
+            assert_eq!(Arc::strong_count(&storage), 2, "a closed file is open");
+        });
         drop(visitor);
         closer.join().unwrap();
         assert_at_rest(&files);
@@ -163,10 +145,7 @@ impl File {
 fn loom_exclusive_open_vs_open() {
     explore(3, || {
         let file = Arc::new(File::default());
-        let other = {
-            let file = Arc::clone(&file);
-            thread::spawn(move || file.open(false))
-        };
+        let other = spawn(&file, move |file| file.open(false));
         let is_exclusive = file.open(true);
         assert_ne!(other.join().unwrap(), is_exclusive);
         assert!(file.handles.remove(Handle::Write), "an open is not counted");
@@ -182,21 +161,15 @@ fn loom_exclusive_open_vs_remove() {
         let file = Arc::new(File::default());
         assert!(file.open(false));
         let _ = file.handles.add(Handle::Write);
-        let drops = {
-            let file = Arc::clone(&file);
-            thread::spawn(move || {
-                file.write(0);
-                let _ = file.handles.remove(Handle::Write);
-            })
-        };
-        let closes = {
-            let file = Arc::clone(&file);
-            thread::spawn(move || {
-                let _ = file.handles.remove_keeping_writer();
-                file.write(1);
-                file.handles.remove_writer();
-            })
-        };
+        let drops = spawn(&file, move |file| {
+            file.write(0);
+            let _ = file.handles.remove(Handle::Write);
+        });
+        let closes = spawn(&file, move |file| {
+            let _ = file.handles.remove_keeping_writer();
+            file.write(1);
+            file.handles.remove_writer();
+        });
         if file.open(true) {
             assert!([0, 1].into_iter().all(|writer| file.has_written(writer)));
         }
@@ -218,10 +191,7 @@ fn loom_remove_vs_remove() {
             assert!(!is_last || file.has_written(1 - writer));
             is_last
         };
-        let other = {
-            let file = Arc::clone(&file);
-            thread::spawn(move || drop_one(&file, 1))
-        };
+        let other = spawn(&file, move |file| drop_one(&file, 1));
         let is_last = drop_one(&file, 0);
         assert_ne!(other.join().unwrap(), is_last);
         assert!(file.handles.is_empty());

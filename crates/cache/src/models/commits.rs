@@ -4,10 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
-use loom::thread;
 use pagewell_sync::{Mutex, lock};
 
-use super::explore;
+use super::{explore, spawn};
 use crate::base::error::{Error, Op};
 use crate::dirty::commits::{Commits, Role, Sync as What};
 use crate::dirty::oldest::Oldest;
@@ -77,13 +76,10 @@ impl Cut {
 fn loom_commit_vs_commit() {
     explore(3, || {
         let file = Cut::new(None);
-        let other = {
-            let file = Arc::clone(&file);
-            thread::spawn(move || {
-                file.commit(1).expect("a healthy storage");
-                assert!(file.is_durable(1), "a commit has lost its page");
-            })
-        };
+        let other = spawn(&file, move |file| {
+            file.commit(1).expect("a healthy storage");
+            assert!(file.is_durable(1), "a commit has lost its page");
+        });
         file.commit(0).expect("a healthy storage");
         assert!(file.is_durable(0), "a commit has lost its page");
         other.join().unwrap();
@@ -104,10 +100,7 @@ fn loom_commit_fails_vs_follower() {
             );
             result.is_err()
         };
-        let other = {
-            let file = Arc::clone(&file);
-            thread::spawn(move || commit(&file, 1))
-        };
+        let other = spawn(&file, move |file| commit(&file, 1));
         let is_told = commit(&file, 0);
         assert!(other.join().unwrap() | is_told, "nobody was told");
     });
@@ -118,15 +111,12 @@ fn loom_commit_fails_vs_follower() {
 fn loom_lsn_vs_sync() {
     explore(3, || {
         let file = Arc::new((PageSets::new(1).expect("small sets"), Oldest::default()));
-        let writer = {
-            let file = Arc::clone(&file);
-            thread::spawn(move || {
-                let (sets, oldest) = &*file;
-                assert!(sets.set(Which::Dirty).insert(0));
-                oldest.note(5);
-                oldest.note(9);
-            })
-        };
+        let writer = spawn(&file, move |file| {
+            let (sets, oldest) = &*file;
+            assert!(sets.set(Which::Dirty).insert(0));
+            oldest.note(5);
+            oldest.note(9);
+        });
         let (sets, oldest) = &*file;
         oldest.begin();
         let dirty = sets.set(Which::Dirty);

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
-use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend, Operation};
 
 use super::{
     OURS, SharedBackend, assert_at_rest, assert_clean_and_at_rest, assert_ours, cold, explore,
-    only_byte, open, pool, read, stored, sync, warm, writable_on, write,
+    only_byte, open, pool, read, spawn, stored, sync, warm, writable_on, write,
 };
 use crate::base::error::Op;
 use crate::files::opened::Opened;
@@ -43,10 +42,9 @@ fn append_vs_read(path: ReadPath) {
     let files = pool(5);
     let (mapping, backend) = cold(&files, FRAME_BYTES);
     warm(&mapping, 0);
-    let reader = {
-        let mapping = Arc::clone(mapping.mapping());
-        thread::spawn(move || assert_prefix(&mapping, FRAME_BYTES, 1, path))
-    };
+    let reader = spawn(mapping.mapping(), move |mapping| {
+        assert_prefix(&mapping, FRAME_BYTES, 1, path)
+    });
     let at = Grower(&mapping).append_bytes(&[1; FRAME_BYTES], 0);
     let page = FRAME_BYTES as u64;
     assert_eq!(at.expect("room"), page..2 * page);
@@ -75,13 +73,10 @@ fn loom_append_within_page_vs_read() {
         let files = pool(4);
         let (mapping, backend) = cold(&files, HALF);
         warm(&mapping, 0);
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                assert_prefix(&mapping, HALF, 1, ReadPath::Optimistic);
-                assert_prefix(&mapping, HALF, 1, ReadPath::Referenced);
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            assert_prefix(&mapping, HALF, 1, ReadPath::Optimistic);
+            assert_prefix(&mapping, HALF, 1, ReadPath::Referenced);
+        });
         Grower(&mapping).append_bytes(&[1; HALF], 0).expect("room");
         reader.join().unwrap();
         sync(&mapping);
@@ -100,22 +95,19 @@ fn loom_gap_vs_read() {
         Grower(&mapping)
             .resize(HALF as u64)
             .expect("a healthy storage");
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let size = mapping.size() as usize;
-                let mut buf = vec![7; size];
-                let n = Reader(&mapping).read_pages(&mut buf, 0, ReadPath::Optimistic, |_, _| 1);
-                assert_eq!(n.expect("a readable file"), size);
-                assert!(buf[..HALF].iter().all(|b| *b == OURS), "{buf:x?}");
-                let gap = &buf[HALF..size.min(FRAME_BYTES)];
-                assert!(gap.iter().all(|b| *b == 0), "{buf:x?}");
-                assert!(
-                    buf[size.min(FRAME_BYTES)..].iter().all(|b| *b == 1),
-                    "{buf:x?}"
-                );
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            let size = mapping.size() as usize;
+            let mut buf = vec![7; size];
+            let n = Reader(&mapping).read_pages(&mut buf, 0, ReadPath::Optimistic, |_, _| 1);
+            assert_eq!(n.expect("a readable file"), size);
+            assert!(buf[..HALF].iter().all(|b| *b == OURS), "{buf:x?}");
+            let gap = &buf[HALF..size.min(FRAME_BYTES)];
+            assert!(gap.iter().all(|b| *b == 0), "{buf:x?}");
+            assert!(
+                buf[size.min(FRAME_BYTES)..].iter().all(|b| *b == 1),
+                "{buf:x?}"
+            );
+        });
         write(&mapping, 1, 1);
         reader.join().unwrap();
         assert_clean_and_at_rest(&files, mapping);
@@ -128,10 +120,7 @@ fn loom_append_vs_sync() {
     explore(3, || {
         let files = pool(5);
         let (mapping, backend) = cold(&files, FRAME_BYTES);
-        let syncer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || sync(&mapping))
-        };
+        let syncer = spawn(mapping.mapping(), move |mapping| sync(&mapping));
         Grower(&mapping)
             .append_bytes(&[1; FRAME_BYTES], 0)
             .expect("room");
@@ -154,10 +143,9 @@ fn loom_append_vs_append() {
         let files = pool(4);
         let (mapping, _) = cold(&files, FRAME_BYTES);
         Grower(&mapping).resize(0).expect("a healthy storage");
-        let other = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || Grower(&mapping).append_bytes(&[1; HALF], 0).expect("room"))
-        };
+        let other = spawn(mapping.mapping(), move |mapping| {
+            Grower(&mapping).append_bytes(&[1; HALF], 0).expect("room")
+        });
         let ours = Grower(&mapping).append_bytes(&[2; HALF], 0).expect("room");
         let [ours, theirs] = [ours, other.join().unwrap()].map(|at| at.start as usize);
         assert_eq!(ours + theirs, HALF, "two appends at one place");
@@ -178,10 +166,7 @@ fn loom_append_within_page_vs_sync() {
         let files = pool(5);
         let (mapping, backend) = cold(&files, HALF);
         warm(&mapping, 0);
-        let syncer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || sync(&mapping))
-        };
+        let syncer = spawn(mapping.mapping(), move |mapping| sync(&mapping));
         Grower(&mapping).append_bytes(&[1; HALF], 0).expect("room");
         syncer.join().unwrap();
         sync(&mapping);
@@ -214,13 +199,10 @@ fn loom_read_vs_cut() {
     explore(3, || {
         let files = pool(5);
         let (mapping, storage) = on_ordered_storage(&files, |_| false);
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let bytes = read(&mapping, 0, ReadPath::Optimistic);
-                assert!(bytes.is_empty() || only_byte(&bytes) == OURS, "{bytes:x?}");
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            let bytes = read(&mapping, 0, ReadPath::Optimistic);
+            assert!(bytes.is_empty() || only_byte(&bytes) == OURS, "{bytes:x?}");
+        });
         Grower(&mapping).resize(0).expect("a healthy storage");
         assert!(read(&mapping, 0, ReadPath::Optimistic).is_empty());
         reader.join().unwrap();
@@ -238,13 +220,10 @@ fn loom_read_vs_failed_cut() {
         let is_cut = |operation: &Operation| matches!(operation, Operation::SetSize { .. });
         let (mapping, _) = on_ordered_storage(&files, is_cut);
         warm(&mapping, 0);
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let bytes = read(&mapping, 0, ReadPath::Optimistic);
-                assert_eq!(only_byte(&bytes), OURS);
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            let bytes = read(&mapping, 0, ReadPath::Optimistic);
+            assert_eq!(only_byte(&bytes), OURS);
+        });
         Grower(&mapping)
             .resize(0)
             .expect_err("a storage that fails");
@@ -266,10 +245,9 @@ fn read_vs_growth(path: ReadPath) {
     backend
         .inner()
         .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
-    let reader = {
-        let mapping = Arc::clone(mapping.mapping());
-        thread::spawn(move || assert_ours(&read(&mapping, 0, path)))
-    };
+    let reader = spawn(mapping.mapping(), move |mapping| {
+        assert_ours(&read(&mapping, 0, path))
+    });
     refresh(&mapping, Op::Read).expect("a size");
     reader.join().unwrap();
     drop(mapping);
@@ -296,15 +274,12 @@ fn loom_read_vs_shrink_and_growth() {
         let content = MemoryBackend::new(vec![OURS; FRAME_BYTES]);
         let backend = Arc::new(FaultBackend::new(content, |_, _| Fault::None));
         let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let mut buf = [OURS; FRAME_BYTES];
-                if let Ok(n) = Reader(&mapping).read_page_referenced(0, 0, 0, &mut buf, || 1) {
-                    assert_ours(&buf[..n]);
-                }
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            let mut buf = [OURS; FRAME_BYTES];
+            if let Ok(n) = Reader(&mapping).read_page_referenced(0, 0, 0, &mut buf, || 1) {
+                assert_ours(&buf[..n]);
+            }
+        });
         backend.inner().modify(|bytes| bytes.truncate(half));
         refresh(&mapping, Op::Read).expect("a size");
         drop(Lookup(&mapping).get(0, || 1));
@@ -330,16 +305,13 @@ fn loom_fill_vs_refresh() {
         backend
             .inner()
             .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
-        let filler = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let mut buf = [0; FRAME_BYTES];
-                let n = Reader(&mapping)
-                    .read_page_referenced(0, 0, 0, &mut buf, || 1)
-                    .expect("a readable page");
-                assert_ours(&buf[..n]);
-            })
-        };
+        let filler = spawn(mapping.mapping(), move |mapping| {
+            let mut buf = [0; FRAME_BYTES];
+            let n = Reader(&mapping)
+                .read_page_referenced(0, 0, 0, &mut buf, || 1)
+                .expect("a readable page");
+            assert_ours(&buf[..n]);
+        });
         assert_eq!(
             refresh(&mapping, Op::Read).expect("a size"),
             FRAME_BYTES as u64

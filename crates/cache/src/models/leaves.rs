@@ -8,7 +8,7 @@ use pagewell_frame::FRAME_BYTES;
 
 use super::{
     FOREIGN, assert_at_rest, assert_ours, cold, explore, leaf_frame, mapping, mapping_of, pool,
-    read, read_optimistically, scribble, warm, write,
+    read, read_optimistically, scribble, spawn, warm, write,
 };
 use crate::base::slot::State;
 use crate::mapping::record::Mapping;
@@ -28,10 +28,7 @@ fn vs_leaf_remade(look: impl Fn(&Mapping) + Send + Sync + Copy + 'static) {
         warm(&mapping, 2);
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
-        let other = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || look(&mapping))
-        };
+        let other = spawn(mapping.mapping(), move |mapping| look(&mapping));
         if let Some(page) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
             scribble(&page);
             // Frames freed last are used first: the leaf and the page get their previous frames.
@@ -89,12 +86,9 @@ fn loom_fill_vs_evict_leaf() {
         let mapping = mapping(&files, 1);
         drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
         let leaf_frame = leaf_frame(&mapping);
-        let evictor = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || {
-                drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored))
-            })
-        };
+        let evictor = spawn(&files, move |files| {
+            drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored))
+        });
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
         evictor.join().unwrap();
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
@@ -149,12 +143,9 @@ fn loom_make_leaf_vs_neighbour_leaves() {
         let (mapping, _) = cold(&files, 4 * FRAME_BYTES);
         drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
         let leaf_frame = leaf_frame(&mapping);
-        let evictor = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || {
-                drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored))
-            })
-        };
+        let evictor = spawn(&files, move |files| {
+            drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored))
+        });
         write(&mapping, 2, FOREIGN);
         evictor.join().unwrap();
         let writes = mapping.writes_if_any().expect("a file that is written to");

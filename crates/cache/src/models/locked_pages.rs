@@ -1,13 +1,10 @@
 //! Pages pinned for writing (`pin_mut`), against writes, discards and evictions.
 
-use std::sync::Arc;
-
-use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 
 use super::{
-    OURS, assert_clean_and_at_rest, explore, only_byte, pool, read, read_optimistically, stored,
-    sync, token, warm, writable, write,
+    OURS, assert_clean_and_at_rest, explore, only_byte, pool, read, read_optimistically, spawn,
+    stored, sync, token, warm, writable, write,
 };
 use crate::base::edit::Edit;
 use crate::mapping::record::Mapping;
@@ -41,15 +38,12 @@ fn loom_read_vs_pin_mut() {
     explore(3, || {
         let files = pool(4);
         let (mapping, _) = writable(&files);
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                if let Some(bytes) = read_optimistically(&mapping, 0) {
-                    let byte = only_byte(&bytes);
-                    assert!(byte == OURS || byte == 1);
-                }
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            if let Some(bytes) = read_optimistically(&mapping, 0) {
+                let byte = only_byte(&bytes);
+                assert!(byte == OURS || byte == 1);
+            }
+        });
         replace(&mapping, |bytes| bytes.fill(1));
         reader.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
@@ -69,10 +63,7 @@ fn loom_cancel_vs_write() {
         let locked = PageLocks(&mapping).lock_page(0, holder, IfLocked::Wait);
         drop(locked.expect("a page and a frame"));
         assert!(mapping.is_unchanged(&token));
-        let writer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || write(&mapping, 0, 1))
-        };
+        let writer = spawn(mapping.mapping(), move |mapping| write(&mapping, 0, 1));
         PageLocks(&mapping).unlock(0, holder);
         writer.join().unwrap();
         assert!(!mapping.is_unchanged(&token));
@@ -92,10 +83,7 @@ fn loom_publish_vs_write() {
         let (mut bytes, spare) = PageLocks(&mapping)
             .lock_page(0, holder, IfLocked::Wait)
             .expect("a page and a frame");
-        let writer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || write(&mapping, 0, 2))
-        };
+        let writer = spawn(mapping.mapping(), move |mapping| write(&mapping, 0, 2));
         bytes.fill(1);
         let whole = Edit::whole(&bytes, 0);
         PageLocks(&mapping).replace_locked(0, (holder, ThenLock::Stays), whole, Some(spare));
@@ -115,13 +103,10 @@ fn loom_pin_mut_vs_write() {
     explore(2, || {
         let files = pool(6);
         let (mapping, backend) = writable(&files);
-        let writer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let n = Writer(&mapping).write_bytes(&[2; HALF], HALF as u64, 0);
-                assert_eq!(n.expect("a writable page"), HALF);
-            })
-        };
+        let writer = spawn(mapping.mapping(), move |mapping| {
+            let n = Writer(&mapping).write_bytes(&[2; HALF], HALF as u64, 0);
+            assert_eq!(n.expect("a writable page"), HALF);
+        });
         replace(&mapping, |bytes| bytes[..HALF].fill(1));
         writer.join().unwrap();
         let expected = [[1; HALF], [2; HALF]].concat();
@@ -140,13 +125,10 @@ fn loom_pin_mut_of_pinned_vs_write() {
         let files = pool(8);
         let (mapping, _) = writable(&files);
         let pin = Lookup(&mapping).get(0, || 1).expect("a page");
-        let writer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let n = Writer(&mapping).write_bytes(&[2; HALF], HALF as u64, 0);
-                assert_eq!(n.expect("a writable page"), HALF);
-            })
-        };
+        let writer = spawn(mapping.mapping(), move |mapping| {
+            let n = Writer(&mapping).write_bytes(&[2; HALF], HALF as u64, 0);
+            assert_eq!(n.expect("a writable page"), HALF);
+        });
         replace(&mapping, |bytes| bytes[..HALF].fill(1));
         writer.join().unwrap();
         let mut pinned = vec![0; FRAME_BYTES];
@@ -165,10 +147,9 @@ fn loom_pin_mut_vs_pin_mut() {
     explore(2, || {
         let files = pool(8);
         let (mapping, _) = writable(&files);
-        let other = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || drop(replace(&mapping, |bytes| bytes[..HALF].fill(1))))
-        };
+        let other = spawn(mapping.mapping(), move |mapping| {
+            drop(replace(&mapping, |bytes| bytes[..HALF].fill(1)))
+        });
         replace(&mapping, |bytes| bytes[HALF..].fill(2));
         other.join().unwrap();
         let expected = [[1; HALF], [2; HALF]].concat();
@@ -188,14 +169,11 @@ fn loom_pin_mut_vs_discard() {
         let (mut bytes, spare) = PageLocks(&mapping)
             .lock_page(0, holder, IfLocked::Wait)
             .expect("a page and a frame");
-        let other = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                discard(&mapping, 0..1).expect("a healthy storage");
-                let seen = only_byte(&replace(&mapping, |bytes| bytes.fill(2)));
-                assert_eq!(seen, OURS, "what was discarded is there again");
-            })
-        };
+        let other = spawn(mapping.mapping(), move |mapping| {
+            discard(&mapping, 0..1).expect("a healthy storage");
+            let seen = only_byte(&replace(&mapping, |bytes| bytes.fill(2)));
+            assert_eq!(seen, OURS, "what was discarded is there again");
+        });
         bytes.fill(1);
         let whole = Edit::whole(&bytes, 0);
         PageLocks(&mapping).replace_locked(0, (holder, ThenLock::Ends), whole, Some(spare));
@@ -216,10 +194,7 @@ fn loom_discard_of_locked_vs_write() {
         let holder = files.shared.next_holder();
         let locked = PageLocks(&mapping).lock_page(0, holder, IfLocked::Wait);
         drop(locked.expect("a page and a frame"));
-        let writer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || write(&mapping, 0, 1))
-        };
+        let writer = spawn(mapping.mapping(), move |mapping| write(&mapping, 0, 1));
         discard(&mapping, 0..1).expect("a healthy storage");
         writer.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
@@ -234,13 +209,10 @@ fn loom_pin_mut_vs_invalidate() {
         let files = pool(6);
         let (mapping, backend) = writable(&files);
         let frame = warm(&mapping, 0);
-        let other = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                Remover(&mapping).remove(0, 1, Unclean::Keep);
-                drop(Evictor(mapping.supply()).try_evict(frame, Marks::Ignored));
-            })
-        };
+        let other = spawn(mapping.mapping(), move |mapping| {
+            Remover(&mapping).remove(0, 1, Unclean::Keep);
+            drop(Evictor(mapping.supply()).try_evict(frame, Marks::Ignored));
+        });
         replace(&mapping, |bytes| bytes.fill(1));
         other.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 1);
@@ -257,10 +229,9 @@ fn loom_pin_mut_vs_flush() {
         let files = pool(6);
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
-        let flusher = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || Flusher(&mapping).flush(0..1).expect("a healthy storage"))
-        };
+        let flusher = spawn(mapping.mapping(), move |mapping| {
+            Flusher(&mapping).flush(0..1).expect("a healthy storage")
+        });
         replace(&mapping, |bytes| bytes.fill(2));
         flusher.join().unwrap();
         let byte = only_byte(&stored(&backend));

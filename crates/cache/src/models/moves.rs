@@ -6,7 +6,7 @@ use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FramePool, HugePages, Nodes, PoolConfig};
 
 use super::{
-    OURS, assert_clean_and_at_rest, explore, only_byte, read, read_optimistically, scribble,
+    OURS, assert_clean_and_at_rest, explore, only_byte, read, read_optimistically, scribble, spawn,
     stored, sync, warm, writable, write,
 };
 use crate::base::page_state::PageState;
@@ -40,14 +40,11 @@ fn loom_move_vs_read_and_reuse() {
         let files = two_nodes();
         let (mapping, _) = writable(&files);
         let frame = warm(&mapping, 0);
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                if let Some(bytes) = read_optimistically(&mapping, 0) {
-                    assert_eq!(only_byte(&bytes), OURS, "foreign bytes");
-                }
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            if let Some(bytes) = read_optimistically(&mapping, 0) {
+                assert_eq!(only_byte(&bytes), OURS, "foreign bytes");
+            }
+        });
         let moved = move_page(&mapping, 0, other_node(&files, frame));
         assert_eq!(moved, PageMove::Done);
         if let Some(next) = files.supply().pool().alloc(mapping.order()) {
@@ -93,16 +90,13 @@ fn loom_move_vs_pin() {
         let files = two_nodes();
         let (mapping, _) = writable(&files);
         let frame = warm(&mapping, 0);
-        let pinner = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let found = Lookup(&mapping).get(0, || 1).expect("a page");
-                thread::yield_now();
-                let mut bytes = vec![0; FRAME_BYTES];
-                found.reference.bytes().copy_to(0, &mut bytes);
-                assert_eq!(only_byte(&bytes), OURS, "foreign bytes in a pinned page");
-            })
-        };
+        let pinner = spawn(mapping.mapping(), move |mapping| {
+            let found = Lookup(&mapping).get(0, || 1).expect("a page");
+            thread::yield_now();
+            let mut bytes = vec![0; FRAME_BYTES];
+            found.reference.bytes().copy_to(0, &mut bytes);
+            assert_eq!(only_byte(&bytes), OURS, "foreign bytes in a pinned page");
+        });
         if move_page(&mapping, 0, other_node(&files, frame)) == PageMove::Done
             && let Some(next) = files.supply().pool().alloc(mapping.order())
         {
@@ -120,10 +114,9 @@ fn loom_move_vs_evict() {
         let files = two_nodes();
         let (mapping, _) = writable(&files);
         let frame = warm(&mapping, 0);
-        let evictor = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored)))
-        };
+        let evictor = spawn(&files, move |files| {
+            drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored))
+        });
         let _ = move_page(&mapping, 0, other_node(&files, frame));
         evictor.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), OURS);
@@ -139,10 +132,7 @@ fn loom_move_vs_flush() {
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let frame = warm(&mapping, 0);
-        let flusher = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || sync(&mapping))
-        };
+        let flusher = spawn(mapping.mapping(), move |mapping| sync(&mapping));
         let to = files
             .supply()
             .pool()

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
-use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend};
 
 use super::{
     FOREIGN, OURS, SharedBackend, assert_at_rest, assert_ours, explore, leaf_frame, mapping, open,
-    pool, read, read_optimistically, scribble, warm,
+    pool, read, read_optimistically, scribble, spawn, warm,
 };
 use crate::base::error::{ErrorKind, Op};
 use crate::base::slot::State;
@@ -36,10 +35,9 @@ fn loom_read_vs_fill() {
         });
         let backend = Arc::new(backend);
         let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
-        let other = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || assert_ours(&read(&mapping, 0, ReadPath::Optimistic)))
-        };
+        let other = spawn(mapping.mapping(), move |mapping| {
+            assert_ours(&read(&mapping, 0, ReadPath::Optimistic))
+        });
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
         other.join().unwrap();
         assert_eq!(
@@ -74,13 +72,10 @@ fn loom_failed_fill_vs_follower() {
         let files = pool(4);
         let (mapping, _) = with_failing_read(&files);
         let report = Followers::join(mapping.followers(), 0);
-        let leader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let error = Filler(&mapping).fill(0, 1).expect_err("the read fails");
-                assert_eq!(error.kind(), ErrorKind::Io);
-            })
-        };
+        let leader = spawn(mapping.mapping(), move |mapping| {
+            let error = Filler(&mapping).fill(0, 1).expect_err("the read fails");
+            assert_eq!(error.kind(), ErrorKind::Io);
+        });
         if let Some(seen) = mapping.index().look(0)
             && seen.slot.is_claimed_empty()
         {
@@ -103,17 +98,14 @@ fn loom_failed_fill_vs_later_claim() {
         let files = pool(4);
         let (mapping, _) = with_failing_read(&files);
         let report = Followers::join(mapping.followers(), 0);
-        let follower = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                if let Some(seen) = mapping.index().look(0)
-                    && seen.slot.is_claimed_empty()
-                {
-                    report.wait(seen, mapping.claims());
-                    assert!(report.error().is_some(), "a follower without an error");
-                }
-            })
-        };
+        let follower = spawn(mapping.mapping(), move |mapping| {
+            if let Some(seen) = mapping.index().look(0)
+                && seen.slot.is_claimed_empty()
+            {
+                report.wait(seen, mapping.claims());
+                assert!(report.error().is_some(), "a follower without an error");
+            }
+        });
         let error = Filler(&mapping).fill(0, 1).expect_err("the read fails");
         assert_eq!(error.kind(), ErrorKind::Io);
         let leaf = Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0);
@@ -140,10 +132,7 @@ fn loom_failed_fill_vs_read() {
                 true
             }
         };
-        let other = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || has_failed(&mapping))
-        };
+        let other = spawn(mapping.mapping(), move |mapping| has_failed(&mapping));
         let nr_failed = usize::from(has_failed(&mapping)) + usize::from(other.join().unwrap());
         let nr_reads = backend.nr_reads();
         assert!((nr_failed, nr_reads) == (2, 1) || (nr_failed, nr_reads) == (1, 2));
@@ -159,14 +148,11 @@ fn read_vs_evict_and_reuse() {
     let files = pool(4);
     let mapping = mapping(&files, 1);
     let frame = warm(&mapping, 0);
-    let reader = {
-        let mapping = Arc::clone(mapping.mapping());
-        thread::spawn(move || {
-            if let Some(bytes) = read_optimistically(&mapping, 0) {
-                assert_ours(&bytes);
-            }
-        })
-    };
+    let reader = spawn(mapping.mapping(), move |mapping| {
+        if let Some(bytes) = read_optimistically(&mapping, 0) {
+            assert_ours(&bytes);
+        }
+    });
     if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
         scribble(&unique);
         drop(unique);
@@ -202,14 +188,11 @@ fn loom_read_vs_replacement() {
         let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
         warm(&mapping, 0);
         backend.inner().modify(|bytes| bytes.fill(FOREIGN));
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                if let Some(bytes) = read_optimistically(&mapping, 0) {
-                    assert!(bytes.iter().all(|b| *b == bytes[0]), "torn: {bytes:x?}");
-                }
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            if let Some(bytes) = read_optimistically(&mapping, 0) {
+                assert!(bytes.iter().all(|b| *b == bytes[0]), "torn: {bytes:x?}");
+            }
+        });
         Remover(&mapping).remove(0, 1, Unclean::Drop);
         warm(&mapping, 0);
         reader.join().unwrap();
@@ -244,17 +227,13 @@ fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
     if is_cut {
         backend.inner().modify(Vec::clear);
     }
-    let reader = {
-        let mapping = Arc::clone(mapping.mapping());
-        thread::spawn(move || {
-            let mut buf = [0; FRAME_BYTES];
-            if Reader(&mapping).read_page_optimistic(0, &mut buf) == FastRead::Fallback {
-                let _ =
-                    Reader(&mapping).read_pages(&mut buf, 0, ReadPath::Optimistic, |_, left| left);
-            }
-            assert!(!buf.contains(&FOREIGN), "foreign bytes: {buf:x?}");
-        })
-    };
+    let reader = spawn(mapping.mapping(), move |mapping| {
+        let mut buf = [0; FRAME_BYTES];
+        if Reader(&mapping).read_page_optimistic(0, &mut buf) == FastRead::Fallback {
+            let _ = Reader(&mapping).read_pages(&mut buf, 0, ReadPath::Optimistic, |_, left| left);
+        }
+        assert!(!buf.contains(&FOREIGN), "foreign bytes: {buf:x?}");
+    });
     if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
         scribble(&unique);
         drop(unique);
@@ -282,24 +261,21 @@ fn pin_vs_evict() {
     let files = pool(4);
     let mapping = mapping(&files, 1);
     let frame = warm(&mapping, 0);
-    let pinner = {
-        let mapping = Arc::clone(mapping.mapping());
-        thread::spawn(move || {
-            let Some(seen) = mapping.index().look(0) else {
-                return;
-            };
-            if !matches!(seen.slot.state(), State::Present(_)) {
-                return;
+    let pinner = spawn(mapping.mapping(), move |mapping| {
+        let Some(seen) = mapping.index().look(0) else {
+            return;
+        };
+        if !matches!(seen.slot.state(), State::Present(_)) {
+            return;
+        }
+        if let Ok(Some(Found { reference, .. })) = Lookup(&mapping).try_get_seen(seen) {
+            for _ in 0..2 {
+                let mut bytes = [0; FRAME_BYTES];
+                reference.bytes().copy_to(0, &mut bytes);
+                assert_ours(&bytes);
             }
-            if let Ok(Some(Found { reference, .. })) = Lookup(&mapping).try_get_seen(seen) {
-                for _ in 0..2 {
-                    let mut bytes = [0; FRAME_BYTES];
-                    reference.bytes().copy_to(0, &mut bytes);
-                    assert_ours(&bytes);
-                }
-            }
-        })
-    };
+        }
+    });
     if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
         scribble(&unique);
         // As another page: if the pinner has a stray reference, its drop must free the frame.
@@ -327,15 +303,12 @@ fn loom_remove_vs_unpin() {
             let found = Lookup(&mapping).get(0, || 1).expect("a readable page");
             found.reference.into_raw()
         };
-        let guard = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || {
-                let reference = crate::read::raw::kept_reference(files.supply().pool(), frame);
-                let mut bytes = [0; FRAME_BYTES];
-                reference.bytes().copy_to(0, &mut bytes);
-                assert_ours(&bytes);
-            })
-        };
+        let guard = spawn(&files, move |files| {
+            let reference = crate::read::raw::kept_reference(files.supply().pool(), frame);
+            let mut bytes = [0; FRAME_BYTES];
+            reference.bytes().copy_to(0, &mut bytes);
+            assert_ours(&bytes);
+        });
         Remover(&mapping).remove(0, 1, Unclean::Drop);
         guard.join().unwrap();
         drop(mapping);
@@ -356,10 +329,7 @@ fn loom_evict_vs_evict() {
             }
             unique.is_some()
         };
-        let other = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || evict(&files))
-        };
+        let other = spawn(&files, move |files| evict(&files));
         let ours = evict(&files);
         let theirs = other.join().unwrap();
         assert!(!(ours && theirs), "one frame was evicted twice");
@@ -376,13 +346,10 @@ fn loom_teardown_vs_evict() {
         let mapping = mapping(&files, 1);
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
-        let evictor = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || {
-                drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
-                drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
-            })
-        };
+        let evictor = spawn(&files, move |files| {
+            drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
+            drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
+        });
         drop(mapping);
         evictor.join().unwrap();
         assert_at_rest(&files);

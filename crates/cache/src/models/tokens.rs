@@ -1,13 +1,10 @@
 //! Tokens: pages that a writer changes while a reader traverses them, and words that repeat.
 
-use std::sync::Arc;
-
-use loom::thread;
 use pagewell_frame::{FRAME_BYTES, Torn, ViewOutcome};
 
 use super::{
     FOREIGN, OURS, assert_at_rest, cold, explore, leaf_frame, mapping, only_byte, pool, read,
-    scribble, token, warm, writable, write,
+    scribble, spawn, token, warm, writable, write,
 };
 use crate::base::error::ErrorKind;
 use crate::base::slot::{Slot, State};
@@ -47,17 +44,14 @@ fn loom_go_down_vs_split() {
             write(&mapping, page, byte);
             warm(&mapping, page);
         }
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                if let Some((child, of_parent)) = look(&mapping, PARENT)
-                    && let Some((has, _)) = look(&mapping, u64::from(child))
-                    && mapping.is_unchanged(&of_parent)
-                {
-                    assert_eq!(has, HAS, "the key was missed in page {child}");
-                }
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            if let Some((child, of_parent)) = look(&mapping, PARENT)
+                && let Some((has, _)) = look(&mapping, u64::from(child))
+                && mapping.is_unchanged(&of_parent)
+            {
+                assert_eq!(has, HAS, "the key was missed in page {child}");
+            }
+        });
         write(&mapping, RIGHT, HAS);
         write(&mapping, PARENT, RIGHT as u8);
         write(&mapping, LEFT, HAS_NOT);
@@ -76,22 +70,19 @@ fn loom_go_down_with_references_vs_split() {
         for (page, byte) in [(PARENT, LEFT as u8), (LEFT, HAS), (RIGHT, HAS_NOT)] {
             write(&mapping, page, byte);
         }
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let view = |page| {
-                    let mut look = |v: &View<'_>| Ok((v.u8(0)?, v.token()));
-                    Viewer(&mapping)
-                        .view(page, &mut look, || 1)
-                        .expect("a page")
-                };
-                let (child, of_parent) = view(PARENT);
-                let (has, _) = view(u64::from(child));
-                if mapping.is_unchanged(&of_parent) {
-                    assert_eq!(has, HAS, "the key was missed in page {child}");
-                }
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            let view = |page| {
+                let mut look = |v: &View<'_>| Ok((v.u8(0)?, v.token()));
+                Viewer(&mapping)
+                    .view(page, &mut look, || 1)
+                    .expect("a page")
+            };
+            let (child, of_parent) = view(PARENT);
+            let (has, _) = view(u64::from(child));
+            if mapping.is_unchanged(&of_parent) {
+                assert_eq!(has, HAS, "the key was missed in page {child}");
+            }
+        });
         write(&mapping, RIGHT, HAS);
         write(&mapping, PARENT, RIGHT as u8);
         write(&mapping, LEFT, HAS_NOT);
@@ -120,17 +111,14 @@ fn vs_versions_that_start_over(change: impl Fn(&Mapping) + Send + Sync + Copy + 
         }
         let last = slot();
         assert_ne!(first, last);
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let mut made = None;
-                let _ = Viewer(&mapping).look(0, None, &mut |v: &View<'_>| {
-                    made = Some(v.token());
-                    Ok(())
-                });
-                made
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            let mut made = None;
+            let _ = Viewer(&mapping).look(0, None, &mut |v: &View<'_>| {
+                made = Some(v.token());
+                Ok(())
+            });
+            made
+        });
         change(&mapping);
         let made = reader.join().unwrap();
         let mut is_back = false;
@@ -170,17 +158,14 @@ fn loom_token_vs_leaf_remade() {
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
         let word = mapping.index().look(0).expect("a slot").slot;
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let mut made = None;
-                let _ = Viewer(&mapping).look(0, None, &mut |v: &View<'_>| {
-                    made = Some(v.token());
-                    Ok(())
-                });
-                made
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            let mut made = None;
+            let _ = Viewer(&mapping).look(0, None, &mut |v: &View<'_>| {
+                made = Some(v.token());
+                Ok(())
+            });
+            made
+        });
         drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
         drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
         let made = reader.join().unwrap();
@@ -211,10 +196,9 @@ fn loom_token_vs_claim() {
         let files = pool(4);
         let (mapping, _) = writable(&files);
         let token = token(&mapping, 0).expect("a page that nobody has claimed");
-        let other = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || drop(mapping.claim_present(0)))
-        };
+        let other = spawn(mapping.mapping(), move |mapping| {
+            drop(mapping.claim_present(0))
+        });
         assert_ne!(mapping.token_state(&token), TokenState::Changed);
         other.join().unwrap();
         assert_eq!(mapping.token_state(&token), TokenState::Unchanged);
@@ -247,14 +231,11 @@ fn loom_view_vs_evict_and_reuse() {
         let files = pool(4);
         let mapping = mapping(&files, 1);
         let frame = warm(&mapping, 0);
-        let viewer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                if let ViewOutcome::Done(bytes) = Viewer(&mapping).look(0, None, &mut words) {
-                    assert_eq!(only_byte(&bytes), OURS);
-                }
-            })
-        };
+        let viewer = spawn(mapping.mapping(), move |mapping| {
+            if let ViewOutcome::Done(bytes) = Viewer(&mapping).look(0, None, &mut words) {
+                assert_eq!(only_byte(&bytes), OURS);
+            }
+        });
         if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
             scribble(&unique);
             drop(unique);
@@ -276,14 +257,11 @@ fn loom_view_vs_write() {
     explore(2, || {
         let files = pool(4);
         let (mapping, _) = writable(&files);
-        let viewer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let bytes = Viewer(&mapping).view(0, &mut words, || 1).expect("a page");
-                let byte = only_byte(&bytes);
-                assert!(byte == OURS || byte == 1 || byte == 2);
-            })
-        };
+        let viewer = spawn(mapping.mapping(), move |mapping| {
+            let bytes = Viewer(&mapping).view(0, &mut words, || 1).expect("a page");
+            let byte = only_byte(&bytes);
+            assert!(byte == OURS || byte == 1 || byte == 2);
+        });
         write(&mapping, 0, 1);
         write(&mapping, 0, 2);
         viewer.join().unwrap();
@@ -299,18 +277,15 @@ fn loom_view_that_checks_vs_write() {
     explore(3, || {
         let files = pool(4);
         let (mapping, _) = writable(&files);
-        let viewer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let _ = Viewer(&mapping).look(0, None, &mut |v: &View<'_>| {
-                    let bytes = words(v)?;
-                    v.check()?;
-                    let byte = only_byte(&bytes);
-                    assert!(byte == OURS || byte == 1, "seen before the answer counts");
-                    Ok(())
-                });
-            })
-        };
+        let viewer = spawn(mapping.mapping(), move |mapping| {
+            let _ = Viewer(&mapping).look(0, None, &mut |v: &View<'_>| {
+                let bytes = words(v)?;
+                v.check()?;
+                let byte = only_byte(&bytes);
+                assert!(byte == OURS || byte == 1, "seen before the answer counts");
+                Ok(())
+            });
+        });
         write(&mapping, 0, 1);
         viewer.join().unwrap();
         drop(mapping);
@@ -323,13 +298,10 @@ fn loom_view_that_goes_round_in_circles_ends() {
     explore(1, || {
         let files = pool(4);
         let (mapping, _) = writable(&files);
-        let viewer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let circle = Viewer(&mapping).view(0, &mut circle, || 1);
-                assert_eq!(circle.expect_err("no way out").kind(), ErrorKind::Malformed);
-            })
-        };
+        let viewer = spawn(mapping.mapping(), move |mapping| {
+            let circle = Viewer(&mapping).view(0, &mut circle, || 1);
+            assert_eq!(circle.expect_err("no way out").kind(), ErrorKind::Malformed);
+        });
         write(&mapping, 0, FOREIGN);
         viewer.join().unwrap();
         drop(mapping);
@@ -351,16 +323,13 @@ fn loom_view_vs_cut_and_growth() {
         let half = FRAME_BYTES / 2;
         let files = pool(5);
         let (mapping, _) = writable(&files);
-        let viewer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let bytes = view_bytes(&mapping);
-                let (first, last) = bytes.split_at(half);
-                assert!(first.iter().all(|b| *b == OURS), "{bytes:x?}");
-                let is_one = |byte| last.len() == half && last.iter().all(|b| *b == byte);
-                assert!(last.is_empty() || is_one(OURS) || is_one(2), "{bytes:x?}");
-            })
-        };
+        let viewer = spawn(mapping.mapping(), move |mapping| {
+            let bytes = view_bytes(&mapping);
+            let (first, last) = bytes.split_at(half);
+            assert!(first.iter().all(|b| *b == OURS), "{bytes:x?}");
+            let is_one = |byte| last.len() == half && last.iter().all(|b| *b == byte);
+            assert!(last.is_empty() || is_one(OURS) || is_one(2), "{bytes:x?}");
+        });
         let grower = Grower(&mapping);
         grower.resize(half as u64).expect("a healthy storage");
         grower.append_bytes(&vec![2; half], 0).expect("room");
@@ -378,15 +347,12 @@ fn loom_view_vs_growth_and_write() {
         let files = pool(5);
         let (mapping, _) = super::cold(&files, half);
         warm(&mapping, 0);
-        let viewer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let bytes = view_bytes(&mapping);
-                let states = [vec![OURS; half], [vec![OURS; half], vec![2; half]].concat()];
-                let last = [vec![3; half], vec![2; half]].concat();
-                assert!(states.contains(&bytes) || bytes == last, "{bytes:x?}");
-            })
-        };
+        let viewer = spawn(mapping.mapping(), move |mapping| {
+            let bytes = view_bytes(&mapping);
+            let states = [vec![OURS; half], [vec![OURS; half], vec![2; half]].concat()];
+            let last = [vec![3; half], vec![2; half]].concat();
+            assert!(states.contains(&bytes) || bytes == last, "{bytes:x?}");
+        });
         Grower(&mapping)
             .append_bytes(&vec![2; half], 0)
             .expect("room");

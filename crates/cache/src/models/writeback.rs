@@ -4,14 +4,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FrameNr};
 use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend, Operation};
 
 use super::{
-    OURS, assert_clean_and_at_rest, explore, is_dirty, only_byte, pool, read, stored, sync, warm,
-    writable, writable_on, write,
+    OURS, assert_clean_and_at_rest, explore, is_dirty, only_byte, pool, read, spawn, stored, sync,
+    warm, writable, writable_on, write,
 };
 use crate::dirty::commits::Sync as What;
 use crate::dirty::page_set::{PageSets, Which};
@@ -62,10 +61,9 @@ fn loom_write_vs_flush() {
         let files = pool(4);
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
-        let flusher = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || Flusher(&mapping).flush(0..1).expect("a healthy storage"))
-        };
+        let flusher = spawn(mapping.mapping(), move |mapping| {
+            Flusher(&mapping).flush(0..1).expect("a healthy storage")
+        });
         write(&mapping, 0, 2);
         flusher.join().unwrap();
         let byte = only_byte(&stored(&backend));
@@ -83,10 +81,9 @@ fn loom_flush_fails_vs_write() {
         let files = pool(4);
         let (mapping, backend, _) = failing(&files, is_write);
         write(&mapping, 0, 1);
-        let flusher = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || assert!(Flusher(&mapping).flush(0..1).is_err()))
-        };
+        let flusher = spawn(mapping.mapping(), move |mapping| {
+            assert!(Flusher(&mapping).flush(0..1).is_err())
+        });
         write(&mapping, 0, 2);
         flusher.join().unwrap();
         assert_eq!(only_byte(&stored(&backend)), OURS);
@@ -105,16 +102,13 @@ fn loom_flush_fails_vs_evict() {
         let files = pool(4);
         let (mapping, backend, frame) = failing(&files, is_write);
         write(&mapping, 0, 1);
-        let evictor = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || {
-                assert!(
-                    Evictor(files.supply())
-                        .try_evict(frame, Marks::Ignored)
-                        .is_none()
-                )
-            })
-        };
+        let evictor = spawn(&files, move |files| {
+            assert!(
+                Evictor(files.supply())
+                    .try_evict(frame, Marks::Ignored)
+                    .is_none()
+            )
+        });
         assert!(Flusher(&mapping).flush(0..1).is_err());
         evictor.join().unwrap();
         assert!(is_dirty(&mapping), "what was not taken is forgotten");
@@ -131,10 +125,7 @@ fn loom_sync_vs_write() {
         let files = pool(4);
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
-        let syncer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || sync(&mapping))
-        };
+        let syncer = spawn(mapping.mapping(), move |mapping| sync(&mapping));
         write(&mapping, 0, 2);
         syncer.join().unwrap();
         let byte = only_byte(&stored(&backend));
@@ -153,10 +144,7 @@ fn loom_sync_fails_vs_write() {
         let files = pool(4);
         let (mapping, backend, _) = failing(&files, is_sync);
         write(&mapping, 0, 1);
-        let writer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || write(&mapping, 0, 2))
-        };
+        let writer = spawn(mapping.mapping(), move |mapping| write(&mapping, 0, 2));
         assert!(Flusher(&mapping).sync(What::Data).is_err());
         assert!(is_dirty(&mapping), "what was lost is forgotten");
         writer.join().unwrap();
@@ -174,10 +162,9 @@ fn loom_sync_fails_vs_evict() {
         let files = pool(4);
         let (mapping, backend, frame) = failing(&files, is_sync);
         write(&mapping, 0, 1);
-        let evictor = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored)))
-        };
+        let evictor = spawn(&files, move |files| {
+            drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored))
+        });
         assert!(Flusher(&mapping).sync(What::Data).is_err());
         evictor.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 1);
@@ -194,10 +181,9 @@ fn loom_discard_vs_flush() {
         let files = pool(4);
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
-        let flusher = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || Flusher(&mapping).flush(0..1).expect("a healthy storage"))
-        };
+        let flusher = spawn(mapping.mapping(), move |mapping| {
+            Flusher(&mapping).flush(0..1).expect("a healthy storage")
+        });
         discard(&mapping, 0..1).expect("a healthy storage");
         let seen = only_byte(&read(&mapping, 0, ReadPath::Referenced));
         flusher.join().unwrap();
@@ -215,10 +201,7 @@ fn loom_discard_vs_write() {
         let files = pool(4);
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
-        let writer = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || write(&mapping, 0, 2))
-        };
+        let writer = spawn(mapping.mapping(), move |mapping| write(&mapping, 0, 2));
         discard(&mapping, 0..1).expect("a healthy storage");
         writer.join().unwrap();
         let seen = only_byte(&read(&mapping, 0, ReadPath::Referenced));
@@ -237,10 +220,9 @@ fn loom_flush_vs_truncate() {
         let files = pool(4);
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
-        let flusher = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || Flusher(&mapping).flush(0..1).expect("a healthy storage"))
-        };
+        let flusher = spawn(mapping.mapping(), move |mapping| {
+            Flusher(&mapping).flush(0..1).expect("a healthy storage")
+        });
         Grower(&mapping).resize(0).expect("a healthy storage");
         flusher.join().unwrap();
         assert!(!is_dirty(&mapping));
@@ -261,10 +243,9 @@ fn loom_set_vs_set() {
         let sets = Arc::new(PageSets::new(2).expect("small sets"));
         let set = sets.set(Which::Written);
         assert!(set.insert(0));
-        let other = {
-            let sets = Arc::clone(&sets);
-            thread::spawn(move || assert!(sets.set(Which::Written).insert(1)))
-        };
+        let other = spawn(&sets, move |sets| {
+            assert!(sets.set(Which::Written).insert(1))
+        });
         assert!(set.remove(0));
         let seen = set.next(0, 2);
         assert!(seen.is_none() || seen == Some(1));
@@ -280,10 +261,7 @@ fn loom_set_vs_set() {
 fn loom_insert_vs_insert() {
     explore(3, || {
         let sets = Arc::new(PageSets::new(2).expect("small sets"));
-        let other = {
-            let sets = Arc::clone(&sets);
-            thread::spawn(move || assert!(sets.set(Which::Dirty).insert(0)))
-        };
+        let other = spawn(&sets, move |sets| assert!(sets.set(Which::Dirty).insert(0)));
         let set = sets.set(Which::Dirty);
         assert!(set.insert(1));
         assert!(set.next(0, 2).is_some(), "a page of the set is not found");
@@ -298,13 +276,10 @@ fn loom_insert_vs_remove() {
         let sets = Arc::new(PageSets::new(2).expect("small sets"));
         let set = sets.set(Which::Dirty);
         assert!(set.insert(0) && set.insert(1) && sets.set(Which::Written).insert(0));
-        let other = {
-            let sets = Arc::clone(&sets);
-            thread::spawn(move || {
-                assert!(sets.set(Which::Dirty).remove(0));
-                assert!(sets.set(Which::Written).remove(0));
-            })
-        };
+        let other = spawn(&sets, move |sets| {
+            assert!(sets.set(Which::Dirty).remove(0));
+            assert!(sets.set(Which::Written).remove(0));
+        });
         for _ in 0..2 {
             assert!(set.next(0, 2).is_some(), "a page of the set is not found");
             assert_eq!(set.next(1, 2), Some(1), "a page of the set is not found");

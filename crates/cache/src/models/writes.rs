@@ -1,13 +1,11 @@
 //! Writes against reads, pins, evictions, other writes, and changes of the file's size.
 
-use std::sync::Arc;
-
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 
 use super::{
     OURS, assert_at_rest, assert_clean_and_at_rest, cold, explore, only_byte, pool, read,
-    read_optimistically, stored, sync, warm, writable, write,
+    read_optimistically, spawn, stored, sync, warm, writable, write,
 };
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::ReadPath;
@@ -22,15 +20,12 @@ fn loom_read_vs_write() {
     explore(3, || {
         let files = pool(4);
         let (mapping, _) = writable(&files);
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                if let Some(bytes) = read_optimistically(&mapping, 0) {
-                    let byte = only_byte(&bytes);
-                    assert!(byte == OURS || byte == 1 || byte == 2);
-                }
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            if let Some(bytes) = read_optimistically(&mapping, 0) {
+                let byte = only_byte(&bytes);
+                assert!(byte == OURS || byte == 1 || byte == 2);
+            }
+        });
         write(&mapping, 0, 1);
         write(&mapping, 0, 2);
         reader.join().unwrap();
@@ -46,13 +41,10 @@ fn loom_referenced_read_vs_write() {
     explore(3, || {
         let files = pool(4);
         let (mapping, _) = writable(&files);
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let byte = only_byte(&read(&mapping, 0, ReadPath::Referenced));
-                assert!(byte == OURS || byte == 1);
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            let byte = only_byte(&read(&mapping, 0, ReadPath::Referenced));
+            assert!(byte == OURS || byte == 1);
+        });
         write(&mapping, 0, 1);
         reader.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 1);
@@ -67,10 +59,7 @@ fn loom_write_vs_write() {
     explore(3, || {
         let files = pool(4);
         let (mapping, _) = writable(&files);
-        let other = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || write(&mapping, 0, 1))
-        };
+        let other = spawn(mapping.mapping(), move |mapping| write(&mapping, 0, 1));
         write(&mapping, 0, 2);
         other.join().unwrap();
         let byte = only_byte(&read(&mapping, 0, ReadPath::Optimistic));
@@ -85,20 +74,17 @@ fn loom_write_vs_pin() {
     explore(3, || {
         let files = pool(4);
         let (mapping, _) = writable(&files);
-        let pinner = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let Found { reference, .. } = Lookup(&mapping).get(0, || 1).expect("a page");
-                let bytes = || {
-                    let mut bytes = vec![0; FRAME_BYTES];
-                    reference.bytes().copy_to(0, &mut bytes);
-                    only_byte(&bytes)
-                };
-                let first = bytes();
-                thread::yield_now();
-                assert_eq!(bytes(), first, "a pinned page has changed");
-            })
-        };
+        let pinner = spawn(mapping.mapping(), move |mapping| {
+            let Found { reference, .. } = Lookup(&mapping).get(0, || 1).expect("a page");
+            let bytes = || {
+                let mut bytes = vec![0; FRAME_BYTES];
+                reference.bytes().copy_to(0, &mut bytes);
+                only_byte(&bytes)
+            };
+            let first = bytes();
+            thread::yield_now();
+            assert_eq!(bytes(), first, "a pinned page has changed");
+        });
         write(&mapping, 0, 1);
         pinner.join().unwrap();
         drop(mapping);
@@ -113,10 +99,9 @@ fn loom_write_vs_evict() {
         let files = pool(4);
         let (mapping, backend) = writable(&files);
         let frame = warm(&mapping, 0);
-        let evictor = {
-            let files = Arc::clone(&files);
-            thread::spawn(move || drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored)))
-        };
+        let evictor = spawn(&files, move |files| {
+            drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored))
+        });
         write(&mapping, 0, 1);
         evictor.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
@@ -133,10 +118,9 @@ fn loom_write_vs_truncate() {
     explore(3, || {
         let files = pool(4);
         let (mapping, backend) = writable(&files);
-        let cutter = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || Grower(&mapping).resize(0).expect("a healthy storage"))
-        };
+        let cutter = spawn(mapping.mapping(), move |mapping| {
+            Grower(&mapping).resize(0).expect("a healthy storage")
+        });
         write(&mapping, 0, 1);
         cutter.join().unwrap();
         let size = mapping.size();
@@ -162,10 +146,9 @@ fn loom_create_vs_truncate() {
     explore(3, || {
         let files = pool(4);
         let (mapping, backend) = cold(&files, FRAME_BYTES);
-        let cutter = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || Grower(&mapping).resize(0).expect("a healthy storage"))
-        };
+        let cutter = spawn(mapping.mapping(), move |mapping| {
+            Grower(&mapping).resize(0).expect("a healthy storage")
+        });
         write(&mapping, 0, 1);
         cutter.join().unwrap();
         let size = mapping.size();
@@ -188,13 +171,10 @@ fn loom_fill_vs_whole_write() {
     explore(2, || {
         let files = pool(5);
         let (mapping, backend) = cold(&files, FRAME_BYTES);
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                let byte = only_byte(&read(&mapping, 0, ReadPath::Optimistic));
-                assert!(byte == OURS || byte == 1);
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            let byte = only_byte(&read(&mapping, 0, ReadPath::Optimistic));
+            assert!(byte == OURS || byte == 1);
+        });
         write(&mapping, 0, 1);
         reader.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
@@ -211,8 +191,7 @@ fn loom_two_fills_vs_whole_write() {
         let files = pool(6);
         let (mapping, backend) = cold(&files, FRAME_BYTES);
         let readers = [ReadPath::Optimistic, ReadPath::Referenced].map(|path| {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
+            spawn(mapping.mapping(), move |mapping| {
                 let byte = only_byte(&read(&mapping, 0, path));
                 assert!(byte == OURS || byte == 1);
             })
@@ -236,16 +215,13 @@ fn loom_whole_write_vs_growth() {
         let half = FRAME_BYTES / 2;
         let files = pool(5);
         let (mapping, backend) = cold(&files, half);
-        let other = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                Grower(&mapping)
-                    .append_bytes(&vec![2; half], 0)
-                    .expect("room");
-                sync(&mapping);
-                Reclaimer(mapping.supply()).evict_pages(1);
-            })
-        };
+        let other = spawn(mapping.mapping(), move |mapping| {
+            Grower(&mapping)
+                .append_bytes(&vec![2; half], 0)
+                .expect("room");
+            sync(&mapping);
+            Reclaimer(mapping.supply()).evict_pages(1);
+        });
         let n = Writer(&mapping).write_bytes(&vec![1; half], 0, 0);
         assert_eq!(n.expect("a writable page"), half);
         other.join().unwrap();
@@ -264,15 +240,12 @@ fn loom_read_vs_two_moves() {
         let files = pool(4);
         let (mapping, _) = writable(&files);
         let frame = warm(&mapping, 0);
-        let reader = {
-            let mapping = Arc::clone(mapping.mapping());
-            thread::spawn(move || {
-                if let Some(bytes) = read_optimistically(&mapping, 0) {
-                    let byte = only_byte(&bytes);
-                    assert!(byte == OURS || byte == 1 || byte == 2);
-                }
-            })
-        };
+        let reader = spawn(mapping.mapping(), move |mapping| {
+            if let Some(bytes) = read_optimistically(&mapping, 0) {
+                let byte = only_byte(&bytes);
+                assert!(byte == OURS || byte == 1 || byte == 2);
+            }
+        });
         for byte in [1, 2] {
             let pin = Lookup(&mapping).get(0, || 1).expect("a page");
             write(&mapping, 0, byte);

@@ -18,6 +18,7 @@ mod tokens;
 mod writeback;
 mod writes;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::base::page::PageSize;
@@ -31,13 +32,17 @@ use crate::mapping::record::{How, Mapping};
 use crate::read::lookup::Lookup;
 use crate::read::reader::{FastRead, ReadPath, Reader};
 use crate::read::viewer::{View, Viewer};
+use crate::supply::evict::Evictor;
+use crate::supply::parts::Supply;
+use crate::supply::policy::clock::Marks;
 use crate::supply::reclaim::reclaimer::Reclaimer;
-use crate::write::growth::Writer;
+use crate::write::growth::{Grower, Writer};
 use crate::writeback::flush::Flusher;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread::JoinHandle;
 use pagewell_frame::{
-    FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, PoolConfig, UniqueFrame, ViewOutcome,
+    FRAME_BYTES, FrameNr, FramePool, FrameRef, HugePages, Nodes, PoolConfig, UniqueFrame,
+    ViewOutcome,
 };
 use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend};
@@ -65,8 +70,12 @@ fn spawn<T: Send + std::marker::Sync + 'static, R: Send + 'static>(
 }
 
 fn pool(nr_frames: usize) -> Arc<Files> {
+    pool_of(nr_frames, 1)
+}
+
+fn pool_of(nr_frames: usize, nr_nodes: usize) -> Arc<Files> {
     let mut config = PoolConfig::new(nr_frames);
-    config.nodes = Nodes::Unbound(1);
+    config.nodes = Nodes::Unbound(nr_nodes);
     config.huge_pages = HugePages::System;
     files_of(FramePool::new(&config).expect("a small pool"))
 }
@@ -133,6 +142,25 @@ fn scribble(unique: &UniqueFrame<'_>) {
     unique.bytes().copy_from(0, &[FOREIGN; FRAME_BYTES]);
 }
 
+/// Evicts the content of `frame`, even if its accessed bit is set.
+fn evict(supply: &Supply, frame: FrameNr) -> Option<UniqueFrame<'_>> {
+    Evictor(supply).try_evict(frame, Marks::Ignored)
+}
+
+fn copy_of(reference: &FrameRef<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; FRAME_BYTES];
+    reference.bytes().copy_to(0, &mut bytes);
+    bytes
+}
+
+fn resize(mapping: &Mapping, size: u64) {
+    Grower(mapping).resize(size).expect("a healthy storage");
+}
+
+fn append(mapping: &Mapping, bytes: &[u8]) -> Range<u64> {
+    Grower(mapping).append_bytes(bytes, 0).expect("room")
+}
+
 fn leaf_frame(mapping: &Mapping) -> FrameNr {
     let leaf = mapping.index().leaf(mapping.claims(), 0).expect("a leaf");
     leaf.reference.frame()
@@ -142,6 +170,14 @@ fn assert_at_rest(files: &Files) {
     files.supply().pool().verify().expect("a consistent pool");
     let stats = files.supply().pool().stats();
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
+}
+
+fn other_node(files: &Files, frame: FrameNr) -> usize {
+    1 - files
+        .supply()
+        .pool()
+        .node_of(frame)
+        .expect("a frame of the pool")
 }
 
 #[derive(Debug)]
@@ -163,6 +199,13 @@ impl pagewell_io::Backend for SharedBackend {
     fn id(&self) -> pagewell_io::FileId {
         self.0.id()
     }
+}
+
+/// Opens a file with these bytes for reading. Returns its backend too.
+fn shared(files: &Arc<Files>, bytes: Vec<u8>) -> (Opened, Arc<FaultBackend<MemoryBackend>>) {
+    let backend = FaultBackend::new(MemoryBackend::new(bytes), |_, _| Fault::None);
+    let backend = Arc::new(backend);
+    (open(files, SharedBackend(Arc::clone(&backend))), backend)
 }
 
 fn writable_on(files: &Arc<Files>, backend: impl pagewell_io::Backend) -> Opened {

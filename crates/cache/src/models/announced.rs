@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use loom::thread;
-use pagewell_frame::{FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig};
+use pagewell_frame::{FRAME_BYTES, FrameNr, Order};
 
 use super::{
-    OURS, assert_at_rest, assert_clean_and_at_rest, explore, only_byte, pool, read, scribble,
-    spawn, warm, writable, write,
+    OURS, assert_at_rest, assert_clean_and_at_rest, explore, only_byte, other_node, pool, pool_of,
+    read, scribble, spawn, warm, writable, write,
 };
 use crate::files::opened::Opened;
-use crate::files::serve::files_of;
 use crate::mapping::record::Mapping;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::read::lookup::Lookup;
@@ -122,20 +121,13 @@ fn loom_announced_pin_vs_cut() {
 #[test]
 fn loom_announced_pin_vs_move() {
     explore(2, || {
-        let mut config = PoolConfig::new(8);
-        config.nodes = Nodes::Unbound(2);
-        config.huge_pages = HugePages::System;
-        let files = files_of(FramePool::new(&config).expect("a small pool"));
+        let files = pool_of(8, 2);
         let (mapping, _) = writable(&files);
         let frame = mark(&mapping);
-        let node = files
-            .supply()
-            .pool()
-            .node_of(frame)
-            .expect("a frame of the pool");
+        let node = other_node(&files, frame);
         let pinner = pinner(mapping.mapping(), |byte| byte == OURS);
         // The first try ends the protection, if no thread has the page pinned.
-        let moved = (0..2).any(|_| move_page(&mapping, 0, 1 - node) == PageMove::Done);
+        let moved = (0..2).any(|_| move_page(&mapping, 0, node) == PageMove::Done);
         if moved && let Some(next) = files.supply().pool().alloc(mapping.order()) {
             scribble(&next);
         }

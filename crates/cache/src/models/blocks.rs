@@ -3,16 +3,14 @@
 use pagewell_frame::{FRAME_BYTES, FrameNr, Order, UniqueFrame};
 
 use super::{
-    FOREIGN, OURS, assert_at_rest, assert_clean_and_at_rest, cold, explore, mapping, only_byte,
-    pool, read, spawn, stored, sync, warm,
+    FOREIGN, OURS, assert_at_rest, assert_clean_and_at_rest, cold, copy_of, evict, explore,
+    mapping, only_byte, pool, read, spawn, stored, sync, warm,
 };
 use crate::files::state::Files;
 use crate::mapping::record::Mapping;
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::ReadPath;
 use crate::supply::alloc::Allocator;
-use crate::supply::evict::Evictor;
-use crate::supply::policy::clock::Marks;
 use crate::write::growth::Writer;
 
 /// Writes to and frees two contiguous frames. Returns `false` if no block was available.
@@ -36,7 +34,7 @@ impl<'s> Place<'s> {
     fn new(files: &'s Files, mapping: &Mapping) -> Self {
         // After the leaf has its frame, allocate all free frames except two contiguous ones.
         let frame = warm(mapping, 0);
-        drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
+        drop(evict(files.supply(), frame));
         let free = || files.supply().pool().alloc(Order::ZERO);
         let mut taken: Vec<_> = std::iter::from_fn(free).collect();
         taken.sort_by_key(|frame| frame.frame().get());
@@ -59,8 +57,7 @@ impl<'s> Place<'s> {
 /// Pins and reads `page`, if a frame is available for it.
 fn pin(mapping: &Mapping, page: u64) {
     if let Ok(Found { reference, .. }) = Lookup(mapping).get(page, || 1) {
-        let mut bytes = vec![0; FRAME_BYTES];
-        reference.bytes().copy_to(0, &mut bytes);
+        let bytes = copy_of(&reference);
         assert_eq!(only_byte(&bytes), OURS);
     }
 }
@@ -91,11 +88,7 @@ fn loom_block_vs_fill() {
         let mapping = mapping(&files, 2);
         let place = Place::new(&files, &mapping);
         let [first, _] = place.frames;
-        drop(
-            Evictor(files.supply())
-                .try_evict(first, Marks::Ignored)
-                .expect("a page"),
-        );
+        drop(evict(files.supply(), first).expect("a page"));
         let missing = place.pages[0];
         let filler = spawn(mapping.mapping(), move |mapping| pin(&mapping, missing));
         take_block(&files);

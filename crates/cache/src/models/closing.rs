@@ -6,15 +6,15 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 
-use super::{OURS, assert_at_rest, cold, explore, leaf_frame, pool, spawn, sync, writable, write};
+use super::{
+    OURS, assert_at_rest, cold, evict, explore, leaf_frame, pool, spawn, sync, writable, write,
+};
 use crate::dirty::commits::Sync as What;
 use crate::dirty::handles::{Handle, Handles};
 use crate::files::opened::Opened;
 use crate::files::visit::visit;
 use crate::mapping::visitor::Visitor;
-use crate::supply::evict::Evictor;
 use crate::supply::leaves::Leaves;
-use crate::supply::policy::clock::Marks;
 use crate::writeback::flush::Flusher;
 
 /// The file is closed when the drop of the last strong reference returns.
@@ -25,9 +25,7 @@ fn loom_close_vs_evict_leaf() {
         let (mapping, storage) = cold(&files, FRAME_BYTES);
         drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
         let leaf_frame = leaf_frame(&mapping);
-        let evictor = spawn(&files, move |files| {
-            drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored))
-        });
+        let evictor = spawn(&files, move |files| drop(evict(files.supply(), leaf_frame)));
         drop(mapping);
         assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
         evictor.join().unwrap();

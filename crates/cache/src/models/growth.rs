@@ -8,8 +8,9 @@ use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend, Operation};
 
 use super::{
-    OURS, SharedBackend, assert_at_rest, assert_clean_and_at_rest, assert_ours, cold, explore,
-    only_byte, open, pool, read, spawn, stored, sync, warm, writable_on, write,
+    OURS, SharedBackend, append, assert_at_rest, assert_clean_and_at_rest, assert_ours, cold,
+    explore, only_byte, open, pool, read, resize, shared, spawn, stored, sync, warm, writable_on,
+    write,
 };
 use crate::base::error::Op;
 use crate::files::opened::Opened;
@@ -77,7 +78,7 @@ fn loom_append_within_page_vs_read() {
             assert_prefix(&mapping, HALF, 1, ReadPath::Optimistic);
             assert_prefix(&mapping, HALF, 1, ReadPath::Referenced);
         });
-        Grower(&mapping).append_bytes(&[1; HALF], 0).expect("room");
+        append(&mapping, &[1; HALF]);
         reader.join().unwrap();
         sync(&mapping);
         assert_eq!(stored(&backend), [[OURS; HALF], [1; HALF]].concat());
@@ -92,9 +93,7 @@ fn loom_gap_vs_read() {
         let files = pool(5);
         let (mapping, _) = cold(&files, FRAME_BYTES);
         warm(&mapping, 0);
-        Grower(&mapping)
-            .resize(HALF as u64)
-            .expect("a healthy storage");
+        resize(&mapping, HALF as u64);
         let reader = spawn(mapping.mapping(), move |mapping| {
             let size = mapping.size() as usize;
             let mut buf = vec![7; size];
@@ -121,9 +120,7 @@ fn loom_append_vs_sync() {
         let files = pool(5);
         let (mapping, backend) = cold(&files, FRAME_BYTES);
         let syncer = spawn(mapping.mapping(), move |mapping| sync(&mapping));
-        Grower(&mapping)
-            .append_bytes(&[1; FRAME_BYTES], 0)
-            .expect("room");
+        append(&mapping, &[1; FRAME_BYTES]);
         syncer.join().unwrap();
         let before = stored(&backend);
         assert!(before[..FRAME_BYTES].iter().all(|b| *b == OURS));
@@ -142,11 +139,11 @@ fn loom_append_vs_append() {
     explore(3, || {
         let files = pool(4);
         let (mapping, _) = cold(&files, FRAME_BYTES);
-        Grower(&mapping).resize(0).expect("a healthy storage");
+        resize(&mapping, 0);
         let other = spawn(mapping.mapping(), move |mapping| {
-            Grower(&mapping).append_bytes(&[1; HALF], 0).expect("room")
+            append(&mapping, &[1; HALF])
         });
-        let ours = Grower(&mapping).append_bytes(&[2; HALF], 0).expect("room");
+        let ours = append(&mapping, &[2; HALF]);
         let [ours, theirs] = [ours, other.join().unwrap()].map(|at| at.start as usize);
         assert_eq!(ours + theirs, HALF, "two appends at one place");
         let bytes = read(&mapping, 0, ReadPath::Optimistic);
@@ -167,7 +164,7 @@ fn loom_append_within_page_vs_sync() {
         let (mapping, backend) = cold(&files, HALF);
         warm(&mapping, 0);
         let syncer = spawn(mapping.mapping(), move |mapping| sync(&mapping));
-        Grower(&mapping).append_bytes(&[1; HALF], 0).expect("room");
+        append(&mapping, &[1; HALF]);
         syncer.join().unwrap();
         sync(&mapping);
         assert_eq!(stored(&backend), [[OURS; HALF], [1; HALF]].concat());
@@ -203,7 +200,7 @@ fn loom_read_vs_cut() {
             let bytes = read(&mapping, 0, ReadPath::Optimistic);
             assert!(bytes.is_empty() || only_byte(&bytes) == OURS, "{bytes:x?}");
         });
-        Grower(&mapping).resize(0).expect("a healthy storage");
+        resize(&mapping, 0);
         assert!(read(&mapping, 0, ReadPath::Optimistic).is_empty());
         reader.join().unwrap();
         assert!(stored(&storage).is_empty());
@@ -238,9 +235,7 @@ fn loom_read_vs_failed_cut() {
 fn read_vs_growth(path: ReadPath) {
     let half = FRAME_BYTES / 2;
     let files = pool(4);
-    let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; half]), |_, _| Fault::None);
-    let backend = Arc::new(backend);
-    let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
+    let (mapping, backend) = shared(&files, vec![OURS; half]);
     warm(&mapping, 0);
     backend
         .inner()
@@ -299,9 +294,7 @@ fn loom_fill_vs_refresh() {
     explore(3, || {
         let half = FRAME_BYTES / 2;
         let files = pool(4);
-        let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; half]), |_, _| Fault::None);
-        let backend = Arc::new(backend);
-        let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
+        let (mapping, backend) = shared(&files, vec![OURS; half]);
         backend
             .inner()
             .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));

@@ -7,16 +7,14 @@ use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 
 use super::{
-    FOREIGN, assert_at_rest, assert_ours, cold, explore, leaf_frame, mapping, mapping_of, pool,
-    read, read_optimistically, scribble, spawn, warm, write,
+    FOREIGN, assert_at_rest, assert_ours, cold, copy_of, evict, explore, leaf_frame, mapping,
+    mapping_of, pool, read, read_optimistically, scribble, spawn, warm, write,
 };
 use crate::base::slot::State;
 use crate::mapping::record::Mapping;
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::ReadPath;
-use crate::supply::evict::Evictor;
 use crate::supply::leaves::Leaves;
-use crate::supply::policy::clock::Marks;
 
 /// During one copy, the page is evicted, its frame is reused, the leaf is removed and created
 /// again, and the page is filled again in the same frame. The slot must not repeat its old word.
@@ -29,11 +27,11 @@ fn vs_leaf_remade(look: impl Fn(&Mapping) + Send + Sync + Copy + 'static) {
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
         let other = spawn(mapping.mapping(), move |mapping| look(&mapping));
-        if let Some(page) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
+        if let Some(page) = evict(files.supply(), frame) {
             scribble(&page);
             // Frames freed last are used first: the leaf and the page get their previous frames.
             drop(page);
-            drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
+            drop(evict(files.supply(), leaf_frame));
             assert_eq!(warm(&mapping, 0), frame);
         }
         other.join().unwrap();
@@ -58,8 +56,7 @@ fn loom_pin_vs_leaf_remade() {
             && matches!(seen.slot.state(), State::Present(_))
             && let Ok(Some(Found { reference, .. })) = Lookup(mapping).try_get_seen(seen)
         {
-            let mut bytes = [0; FRAME_BYTES];
-            reference.bytes().copy_to(0, &mut bytes);
+            let bytes = copy_of(&reference);
             assert_ours(&bytes);
         }
     });
@@ -86,9 +83,7 @@ fn loom_fill_vs_evict_leaf() {
         let mapping = mapping(&files, 1);
         drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
         let leaf_frame = leaf_frame(&mapping);
-        let evictor = spawn(&files, move |files| {
-            drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored))
-        });
+        let evictor = spawn(&files, move |files| drop(evict(files.supply(), leaf_frame)));
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
         evictor.join().unwrap();
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
@@ -115,7 +110,7 @@ fn loom_fill_vs_leaf_reuse() {
             let (files, other) = (Arc::clone(&files), Arc::clone(other.mapping()));
             let reused = Arc::clone(&reused);
             thread::spawn(move || {
-                drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
+                drop(evict(files.supply(), leaf_frame));
                 let made = Leaves(files.supply()).leaf_or_new(other.index(), other.number(), 0);
                 if made.is_ok_and(|leaf| leaf.reference.frame() == leaf_frame) {
                     reused.store(true, Ordering::Relaxed);
@@ -143,9 +138,7 @@ fn loom_make_leaf_vs_neighbour_leaves() {
         let (mapping, _) = cold(&files, 4 * FRAME_BYTES);
         drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
         let leaf_frame = leaf_frame(&mapping);
-        let evictor = spawn(&files, move |files| {
-            drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored))
-        });
+        let evictor = spawn(&files, move |files| drop(evict(files.supply(), leaf_frame)));
         write(&mapping, 2, FOREIGN);
         evictor.join().unwrap();
         let writes = mapping.writes_if_any().expect("a file that is written to");

@@ -3,16 +3,14 @@
 use pagewell_frame::FRAME_BYTES;
 
 use super::{
-    OURS, assert_clean_and_at_rest, explore, only_byte, pool, read, read_optimistically, spawn,
-    stored, sync, token, warm, writable, write,
+    OURS, assert_clean_and_at_rest, evict, explore, only_byte, pool, read, read_optimistically,
+    spawn, stored, sync, token, warm, writable, write,
 };
 use crate::base::edit::Edit;
 use crate::mapping::record::Mapping;
 use crate::mapping::remove::{Remover, Unclean};
 use crate::read::lookup::Lookup;
 use crate::read::reader::ReadPath;
-use crate::supply::evict::Evictor;
-use crate::supply::policy::clock::Marks;
 use crate::write::growth::Writer;
 use crate::write::pin_mut::{IfLocked, PageLocks, ThenLock};
 use crate::writeback::flush::{Flusher, discard};
@@ -211,7 +209,7 @@ fn loom_pin_mut_vs_invalidate() {
         let frame = warm(&mapping, 0);
         let other = spawn(mapping.mapping(), move |mapping| {
             Remover(&mapping).remove(0, 1, Unclean::Keep);
-            drop(Evictor(mapping.supply()).try_evict(frame, Marks::Ignored));
+            drop(evict(mapping.supply(), frame));
         });
         replace(&mapping, |bytes| bytes.fill(1));
         other.join().unwrap();

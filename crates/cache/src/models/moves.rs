@@ -3,41 +3,22 @@
 use std::sync::Arc;
 
 use loom::thread;
-use pagewell_frame::{FRAME_BYTES, FramePool, HugePages, Nodes, PoolConfig};
+use pagewell_frame::FRAME_BYTES;
 
 use super::{
-    OURS, assert_clean_and_at_rest, explore, only_byte, read, read_optimistically, scribble, spawn,
-    stored, sync, warm, writable, write,
+    OURS, assert_clean_and_at_rest, copy_of, evict, explore, only_byte, other_node, pool_of, read,
+    read_optimistically, scribble, spawn, stored, sync, warm, writable, write,
 };
 use crate::base::page_state::PageState;
-use crate::files::serve::files_of;
-use crate::files::state::Files;
 use crate::read::lookup::Lookup;
 use crate::read::reader::ReadPath;
-use crate::supply::evict::Evictor;
-use crate::supply::policy::clock::Marks;
 use crate::write::moves::{PageMove, move_out_of, move_page};
-
-fn two_nodes() -> Arc<Files> {
-    let mut config = PoolConfig::new(8);
-    config.nodes = Nodes::Unbound(2);
-    config.huge_pages = HugePages::System;
-    files_of(FramePool::new(&config).expect("a small pool"))
-}
-
-fn other_node(files: &Files, frame: pagewell_frame::FrameNr) -> usize {
-    1 - files
-        .supply()
-        .pool()
-        .node_of(frame)
-        .expect("a frame of the pool")
-}
 
 /// A page is read while it moves, and its old frame is reused.
 #[test]
 fn loom_move_vs_read_and_reuse() {
     explore(3, || {
-        let files = two_nodes();
+        let files = pool_of(8, 2);
         let (mapping, _) = writable(&files);
         let frame = warm(&mapping, 0);
         let reader = spawn(mapping.mapping(), move |mapping| {
@@ -59,7 +40,7 @@ fn loom_move_vs_read_and_reuse() {
 #[test]
 fn loom_move_vs_write() {
     explore(3, || {
-        let files = two_nodes();
+        let files = pool_of(8, 2);
         let (mapping, backend) = writable(&files);
         let frame = warm(&mapping, 0);
         let mover = {
@@ -87,14 +68,13 @@ fn loom_move_vs_write() {
 #[test]
 fn loom_move_vs_pin() {
     explore(3, || {
-        let files = two_nodes();
+        let files = pool_of(8, 2);
         let (mapping, _) = writable(&files);
         let frame = warm(&mapping, 0);
         let pinner = spawn(mapping.mapping(), move |mapping| {
             let found = Lookup(&mapping).get(0, || 1).expect("a page");
             thread::yield_now();
-            let mut bytes = vec![0; FRAME_BYTES];
-            found.reference.bytes().copy_to(0, &mut bytes);
+            let bytes = copy_of(&found.reference);
             assert_eq!(only_byte(&bytes), OURS, "foreign bytes in a pinned page");
         });
         if move_page(&mapping, 0, other_node(&files, frame)) == PageMove::Done
@@ -111,12 +91,10 @@ fn loom_move_vs_pin() {
 #[test]
 fn loom_move_vs_evict() {
     explore(3, || {
-        let files = two_nodes();
+        let files = pool_of(8, 2);
         let (mapping, _) = writable(&files);
         let frame = warm(&mapping, 0);
-        let evictor = spawn(&files, move |files| {
-            drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored))
-        });
+        let evictor = spawn(&files, move |files| drop(evict(files.supply(), frame)));
         let _ = move_page(&mapping, 0, other_node(&files, frame));
         evictor.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), OURS);
@@ -128,7 +106,7 @@ fn loom_move_vs_evict() {
 #[test]
 fn loom_move_vs_flush() {
     explore(2, || {
-        let files = two_nodes();
+        let files = pool_of(8, 2);
         let (mapping, backend) = writable(&files);
         write(&mapping, 0, 1);
         let frame = warm(&mapping, 0);

@@ -8,8 +8,8 @@ use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend};
 
 use super::{
-    FOREIGN, OURS, SharedBackend, assert_at_rest, assert_ours, explore, leaf_frame, mapping, open,
-    pool, read, read_optimistically, scribble, spawn, warm,
+    FOREIGN, OURS, SharedBackend, assert_at_rest, assert_ours, copy_of, evict, explore, leaf_frame,
+    mapping, open, pool, read, read_optimistically, scribble, shared, spawn, warm,
 };
 use crate::base::error::{ErrorKind, Op};
 use crate::base::slot::State;
@@ -21,20 +21,14 @@ use crate::mapping::remove::{Remover, Unclean, refresh};
 use crate::read::fill::{Fill, Filler};
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::{FastRead, ReadPath, Reader};
-use crate::supply::evict::Evictor;
 use crate::supply::leaves::Leaves;
-use crate::supply::policy::clock::Marks;
 
 /// Two threads miss one page. The page is read once, and both threads get its bytes.
 #[test]
 fn loom_read_vs_fill() {
     explore(2, || {
         let files = pool(4);
-        let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; FRAME_BYTES]), |_, _| {
-            Fault::None
-        });
-        let backend = Arc::new(backend);
-        let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
+        let (mapping, backend) = shared(&files, vec![OURS; FRAME_BYTES]);
         let other = spawn(mapping.mapping(), move |mapping| {
             assert_ours(&read(&mapping, 0, ReadPath::Optimistic))
         });
@@ -153,7 +147,7 @@ fn read_vs_evict_and_reuse() {
             assert_ours(&bytes);
         }
     });
-    if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
+    if let Some(unique) = evict(files.supply(), frame) {
         scribble(&unique);
         drop(unique);
         if let Ok(Fill::Filled(reference, _)) = Filler(&mapping).fill(0, 1) {
@@ -181,11 +175,7 @@ fn loom_read_vs_evict_and_reuse() {
 fn loom_read_vs_replacement() {
     explore(3, || {
         let files = pool(4);
-        let backend = FaultBackend::new(MemoryBackend::new(vec![OURS; FRAME_BYTES]), |_, _| {
-            Fault::None
-        });
-        let backend = Arc::new(backend);
-        let mapping = open(&files, SharedBackend(Arc::clone(&backend)));
+        let (mapping, backend) = shared(&files, vec![OURS; FRAME_BYTES]);
         warm(&mapping, 0);
         backend.inner().modify(|bytes| bytes.fill(FOREIGN));
         let reader = spawn(mapping.mapping(), move |mapping| {
@@ -234,7 +224,7 @@ fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
         }
         assert!(!buf.contains(&FOREIGN), "foreign bytes: {buf:x?}");
     });
-    if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
+    if let Some(unique) = evict(files.supply(), frame) {
         scribble(&unique);
         drop(unique);
     }
@@ -270,13 +260,12 @@ fn pin_vs_evict() {
         }
         if let Ok(Some(Found { reference, .. })) = Lookup(&mapping).try_get_seen(seen) {
             for _ in 0..2 {
-                let mut bytes = [0; FRAME_BYTES];
-                reference.bytes().copy_to(0, &mut bytes);
+                let bytes = copy_of(&reference);
                 assert_ours(&bytes);
             }
         }
     });
-    if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
+    if let Some(unique) = evict(files.supply(), frame) {
         scribble(&unique);
         // As another page: if the pinner has a stray reference, its drop must free the frame.
         let frame = crate::index::raw::publish_page(unique, (u64::MAX, 0), [0, 0], 1);
@@ -305,8 +294,7 @@ fn loom_remove_vs_unpin() {
         };
         let guard = spawn(&files, move |files| {
             let reference = crate::read::raw::kept_reference(files.supply().pool(), frame);
-            let mut bytes = [0; FRAME_BYTES];
-            reference.bytes().copy_to(0, &mut bytes);
+            let bytes = copy_of(&reference);
             assert_ours(&bytes);
         });
         Remover(&mapping).remove(0, 1, Unclean::Drop);
@@ -323,7 +311,7 @@ fn loom_evict_vs_evict() {
         let mapping = mapping(&files, 1);
         let frame = warm(&mapping, 0);
         let evict = move |files: &Files| {
-            let unique = Evictor(files.supply()).try_evict(frame, Marks::Ignored);
+            let unique = evict(files.supply(), frame);
             if let Some(unique) = &unique {
                 scribble(unique);
             }
@@ -347,8 +335,8 @@ fn loom_teardown_vs_evict() {
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
         let evictor = spawn(&files, move |files| {
-            drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
-            drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
+            drop(evict(files.supply(), frame));
+            drop(evict(files.supply(), leaf_frame));
         });
         drop(mapping);
         evictor.join().unwrap();

@@ -3,8 +3,8 @@
 use pagewell_frame::{FRAME_BYTES, Torn, ViewOutcome};
 
 use super::{
-    FOREIGN, OURS, assert_at_rest, cold, explore, leaf_frame, mapping, only_byte, pool, read,
-    scribble, spawn, token, warm, writable, write,
+    FOREIGN, OURS, append, assert_at_rest, cold, evict, explore, leaf_frame, mapping, only_byte,
+    pool, read, scribble, spawn, token, warm, writable, write,
 };
 use crate::base::error::ErrorKind;
 use crate::base::slot::{Slot, State};
@@ -14,8 +14,6 @@ use crate::read::fill::{Fill, Filler};
 use crate::read::lookup::Lookup;
 use crate::read::reader::ReadPath;
 use crate::read::viewer::{View, Viewer};
-use crate::supply::evict::Evictor;
-use crate::supply::policy::clock::Marks;
 use crate::write::growth::{Grower, Writer};
 
 /// Pages of a tree: the parent names the child to which a key belongs.
@@ -166,8 +164,8 @@ fn loom_token_vs_leaf_remade() {
             });
             made
         });
-        drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored));
-        drop(Evictor(files.supply()).try_evict(leaf_frame, Marks::Ignored));
+        drop(evict(files.supply(), frame));
+        drop(evict(files.supply(), leaf_frame));
         let made = reader.join().unwrap();
         assert!(mapping.index().leaf(mapping.claims(), 0).is_none());
         // Raise the minimum slot version, as removals of other leaves do.
@@ -236,7 +234,7 @@ fn loom_view_vs_evict_and_reuse() {
                 assert_eq!(only_byte(&bytes), OURS);
             }
         });
-        if let Some(unique) = Evictor(files.supply()).try_evict(frame, Marks::Ignored) {
+        if let Some(unique) = evict(files.supply(), frame) {
             scribble(&unique);
             drop(unique);
             if let Ok(Fill::Filled(reference, _)) = Filler(&mapping).fill(0, 1) {
@@ -353,9 +351,7 @@ fn loom_view_vs_growth_and_write() {
             let last = [vec![3; half], vec![2; half]].concat();
             assert!(states.contains(&bytes) || bytes == last, "{bytes:x?}");
         });
-        Grower(&mapping)
-            .append_bytes(&vec![2; half], 0)
-            .expect("room");
+        append(&mapping, &vec![2; half]);
         Writer(&mapping)
             .write_bytes(&vec![3; half], 0, 0)
             .expect("a writable page");

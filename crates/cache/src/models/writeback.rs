@@ -9,17 +9,14 @@ use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend, Operation};
 
 use super::{
-    OURS, assert_clean_and_at_rest, explore, is_dirty, only_byte, pool, read, spawn, stored, sync,
-    warm, writable, writable_on, write,
+    OURS, assert_clean_and_at_rest, evict, explore, is_dirty, only_byte, pool, read, resize, spawn,
+    stored, sync, warm, writable, writable_on, write,
 };
 use crate::dirty::commits::Sync as What;
 use crate::dirty::page_set::{PageSets, Which};
 use crate::files::opened::Opened;
 use crate::files::state::Files;
 use crate::read::reader::ReadPath;
-use crate::supply::evict::Evictor;
-use crate::supply::policy::clock::Marks;
-use crate::write::growth::Grower;
 use crate::writeback::flush::{Flusher, discard};
 
 /// Opens a file of one cached page, on a backend that fails the first call that `fails` selects. A
@@ -103,11 +100,7 @@ fn loom_flush_fails_vs_evict() {
         let (mapping, backend, frame) = failing(&files, is_write);
         write(&mapping, 0, 1);
         let evictor = spawn(&files, move |files| {
-            assert!(
-                Evictor(files.supply())
-                    .try_evict(frame, Marks::Ignored)
-                    .is_none()
-            )
+            assert!(evict(files.supply(), frame).is_none())
         });
         assert!(Flusher(&mapping).flush(0..1).is_err());
         evictor.join().unwrap();
@@ -162,9 +155,7 @@ fn loom_sync_fails_vs_evict() {
         let files = pool(4);
         let (mapping, backend, frame) = failing(&files, is_sync);
         write(&mapping, 0, 1);
-        let evictor = spawn(&files, move |files| {
-            drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored))
-        });
+        let evictor = spawn(&files, move |files| drop(evict(files.supply(), frame)));
         assert!(Flusher(&mapping).sync(What::Data).is_err());
         evictor.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 1);
@@ -223,14 +214,12 @@ fn loom_flush_vs_truncate() {
         let flusher = spawn(mapping.mapping(), move |mapping| {
             Flusher(&mapping).flush(0..1).expect("a healthy storage")
         });
-        Grower(&mapping).resize(0).expect("a healthy storage");
+        resize(&mapping, 0);
         flusher.join().unwrap();
         assert!(!is_dirty(&mapping));
         sync(&mapping);
         assert!(stored(&backend).is_empty());
-        Grower(&mapping)
-            .resize(FRAME_BYTES as u64)
-            .expect("a healthy storage");
+        resize(&mapping, FRAME_BYTES as u64);
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 0);
         assert_clean_and_at_rest(&files, mapping);
     });

@@ -4,15 +4,13 @@ use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 
 use super::{
-    OURS, assert_at_rest, assert_clean_and_at_rest, cold, explore, only_byte, pool, read,
-    read_optimistically, spawn, stored, sync, warm, writable, write,
+    OURS, append, assert_at_rest, assert_clean_and_at_rest, cold, copy_of, evict, explore,
+    only_byte, pool, read, read_optimistically, resize, spawn, stored, sync, warm, writable, write,
 };
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::ReadPath;
-use crate::supply::evict::Evictor;
-use crate::supply::policy::clock::Marks;
 use crate::supply::reclaim::reclaimer::Reclaimer;
-use crate::write::growth::{Grower, Writer};
+use crate::write::growth::Writer;
 
 /// A page is read while it is written. The read returns all of the write or nothing of it.
 #[test]
@@ -77,8 +75,7 @@ fn loom_write_vs_pin() {
         let pinner = spawn(mapping.mapping(), move |mapping| {
             let Found { reference, .. } = Lookup(&mapping).get(0, || 1).expect("a page");
             let bytes = || {
-                let mut bytes = vec![0; FRAME_BYTES];
-                reference.bytes().copy_to(0, &mut bytes);
+                let bytes = copy_of(&reference);
                 only_byte(&bytes)
             };
             let first = bytes();
@@ -99,9 +96,7 @@ fn loom_write_vs_evict() {
         let files = pool(4);
         let (mapping, backend) = writable(&files);
         let frame = warm(&mapping, 0);
-        let evictor = spawn(&files, move |files| {
-            drop(Evictor(files.supply()).try_evict(frame, Marks::Ignored))
-        });
+        let evictor = spawn(&files, move |files| drop(evict(files.supply(), frame)));
         write(&mapping, 0, 1);
         evictor.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
@@ -118,9 +113,7 @@ fn loom_write_vs_truncate() {
     explore(3, || {
         let files = pool(4);
         let (mapping, backend) = writable(&files);
-        let cutter = spawn(mapping.mapping(), move |mapping| {
-            Grower(&mapping).resize(0).expect("a healthy storage")
-        });
+        let cutter = spawn(mapping.mapping(), move |mapping| resize(&mapping, 0));
         write(&mapping, 0, 1);
         cutter.join().unwrap();
         let size = mapping.size();
@@ -130,9 +123,7 @@ fn loom_write_vs_truncate() {
         assert_eq!(written.len() as u64, size);
         assert!(written.iter().all(|b| *b == 1), "{written:x?}");
         // Extend the file: the truncated bytes do not reappear.
-        Grower(&mapping)
-            .resize(FRAME_BYTES as u64)
-            .expect("a healthy storage");
+        resize(&mapping, FRAME_BYTES as u64);
         let byte = if size == 0 { 0 } else { 1 };
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), byte);
         drop(mapping);
@@ -146,9 +137,7 @@ fn loom_create_vs_truncate() {
     explore(3, || {
         let files = pool(4);
         let (mapping, backend) = cold(&files, FRAME_BYTES);
-        let cutter = spawn(mapping.mapping(), move |mapping| {
-            Grower(&mapping).resize(0).expect("a healthy storage")
-        });
+        let cutter = spawn(mapping.mapping(), move |mapping| resize(&mapping, 0));
         write(&mapping, 0, 1);
         cutter.join().unwrap();
         let size = mapping.size();
@@ -156,9 +145,7 @@ fn loom_create_vs_truncate() {
         let written = stored(&backend);
         assert_eq!(written.len() as u64, size);
         assert!(written.iter().all(|b| *b == 1), "{written:x?}");
-        Grower(&mapping)
-            .resize(FRAME_BYTES as u64)
-            .expect("a healthy storage");
+        resize(&mapping, FRAME_BYTES as u64);
         let byte = if size == 0 { 0 } else { 1 };
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), byte);
         assert_clean_and_at_rest(&files, mapping);
@@ -216,9 +203,7 @@ fn loom_whole_write_vs_growth() {
         let files = pool(5);
         let (mapping, backend) = cold(&files, half);
         let other = spawn(mapping.mapping(), move |mapping| {
-            Grower(&mapping)
-                .append_bytes(&vec![2; half], 0)
-                .expect("room");
+            append(&mapping, &vec![2; half]);
             sync(&mapping);
             Reclaimer(mapping.supply()).evict_pages(1);
         });

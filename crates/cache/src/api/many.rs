@@ -2,15 +2,12 @@
 
 use std::ops::Range;
 
-use pagewell_frame::Torn;
-
 use crate::api::file::File;
 use crate::api::read::ThisCrate;
 use crate::base::error::{Error, Op};
 use crate::read::ahead::{Advice, Prefetcher};
 use crate::read::many::{GROUP, ReadRequest};
 use crate::read::reader::Reader;
-use crate::read::viewer::View;
 
 /// Maximum number of missed requests whose missing pages are read together.
 const MAX_OTHERS: usize = 512;
@@ -109,42 +106,6 @@ impl File {
         }
         prefetcher.run();
         nr
-    }
-
-    /// Calls `look` on many pages, each as in [`view`](Self::view), with the index in `pages`, and
-    /// `take` with index and result. The first cache lines of cached pages are prefetched together.
-    ///
-    /// ```
-    /// # mod pagewell { pub use pagewell_cache::*;
-    /// #     pub mod io { pub use pagewell_io::MemoryBackend; } }
-    /// # use pagewell::io::MemoryBackend;
-    /// # let cache = pagewell::Cache::builder().build()?;
-    /// # let file = cache.open_backend(MemoryBackend::new(vec![7; 3 * 4096]), "bytes")?;
-    /// let mut sum = 0;
-    /// file.view_many(
-    ///     &[2, 0, 9],
-    ///     |_, v| v.u16_le(0),
-    ///     |at, answer| match answer {
-    ///         Ok(number) => sum += u32::from(number),
-    ///         Err(error) => assert_eq!((at, error.kind()), (2, pagewell::ErrorKind::OutOfRange)),
-    ///     },
-    /// );
-    /// assert_eq!(sum, 2 * 0x0707);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn view_many<R, F, T>(&self, pages: &[u64], mut look: F, mut take: T)
-    where
-        F: FnMut(usize, &View<'_>) -> Result<R, Torn>,
-        T: FnMut(usize, Result<R, Error>),
-    {
-        let mut at = 0;
-        for group in pages.chunks(GROUP) {
-            Reader(self.mapping()).prefetch_pages(group);
-            for &page in group {
-                take(at, self.view(page, |view| look(at, view)));
-                at += 1;
-            }
-        }
     }
 }
 

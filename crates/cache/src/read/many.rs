@@ -17,7 +17,6 @@
 use pagewell_sync::atomic::{Ordering, fence};
 
 use crate::base::error::Error;
-use crate::base::page::PageNr;
 use crate::read::raw;
 use crate::read::reader::Reader;
 
@@ -105,20 +104,5 @@ impl Reader<'_> {
             }
         }
         others
-    }
-
-    /// Prefetches the slots of up to [`GROUP`] pages, and then the first lines of the pages.
-    pub(crate) fn prefetch_pages(self, pages: &[PageNr]) {
-        let index = self.0.index().looker();
-        for &page in pages {
-            index.prefetch(page);
-        }
-        for &page in pages {
-            if let Some(seen) = index.look(page)
-                && seen.slot.is_hot()
-            {
-                raw::prefetch_page(self.0.index().view(), seen.slot.frame(), 0, 2 * LINE);
-            }
-        }
     }
 }

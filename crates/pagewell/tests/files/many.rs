@@ -1,4 +1,4 @@
-//! Reads and views at many places in one call.
+//! Reads at many places in one call.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -122,36 +122,11 @@ fn batches_and_views_are_whole_while_pages_are_written_and_evicted() {
             for buf in &buffers {
                 assert!(buf.iter().all(|byte| *byte == buf[0]), "torn");
             }
-            let whole = |_: usize, v: &pagewell::View<'_>| Ok((v.u8(0)?, v.u8(511)?));
-            file.view_many(&pages, whole, |_, answer| {
+            for page in pages {
+                let answer = file.view(page, |v| Ok((v.u8(0)?, v.u8(511)?)));
                 let (first, last) = answer.unwrap();
                 assert_eq!(first, last, "torn");
-            });
+            }
         }
     });
-}
-
-#[test]
-fn views_of_many_pages_come_in_their_order() {
-    let cache = support::cache(64);
-    let file = file_of(&cache, content(1, 40 * PAGE + 8));
-    let pages: Vec<u64> = (0..50).rev().collect();
-    let mut seen = Vec::new();
-    file.view_many(
-        &pages,
-        |at, v| Ok((at, v.u64_le(0)?)),
-        |at, answer| match answer {
-            Ok((looked, word)) => {
-                assert_eq!(looked, at);
-                let start = pages[at] as usize * PAGE;
-                assert!(content(1, 40 * PAGE + 8)[start..start + 8] == word.to_le_bytes());
-                seen.push(at);
-            }
-            Err(error) => {
-                assert!(pages[at] > 40, "{error}");
-                assert_eq!(error.kind(), ErrorKind::OutOfRange);
-            }
-        },
-    );
-    assert_eq!(seen, (9..50).collect::<Vec<_>>());
 }

@@ -136,7 +136,7 @@ impl<'s> Claim<'s> {
         self.end_empty(frame, None);
         // The reference returned below keeps the frame, so `retire` may access its metadata.
         self.claims.pool.retire(frame);
-        Some(raw::slots_reference(self.claims, frame))
+        Some(raw::slots_reference(&self.claims.pool, frame))
     }
 
     /// Ends the claim by evicting the page, and leaves `ghost` in the slot. Returns `None`, with
@@ -148,7 +148,7 @@ impl<'s> Claim<'s> {
         if !PageState::of(self.claims.pool.meta(frame)).may_go() {
             return None;
         }
-        match raw::slots_reference(self.claims, frame).try_unique() {
+        match raw::slots_reference(&self.claims.pool, frame).try_unique() {
             Ok(unique) => {
                 // The version changes while the frame is frozen, that is, before it can be reused.
                 self.end_empty(frame, ghost);
@@ -173,7 +173,7 @@ impl<'s> Claim<'s> {
     /// [`end_moved`](Self::end_moved); an earlier drop frees a frame that the slot still names.
     #[inline(always)]
     pub(crate) fn freeze(&self) -> Option<UniqueFrame<'s>> {
-        let reference = raw::slots_reference(self.claims, self.frame()?);
+        let reference = raw::slots_reference(&self.claims.pool, self.frame()?);
         match reference.try_unique() {
             Ok(unique) => Some(unique),
             Err(still_shared) => {
@@ -210,7 +210,7 @@ impl<'s> Claim<'s> {
             .waits
             .wake(PageState::word(self.claims.pool.meta(old)));
         self.claims.pool.retire(old);
-        Some(raw::slots_reference(self.claims, old))
+        Some(raw::slots_reference(&self.claims.pool, old))
     }
 
     /// Ends the claim of a page copied to `unique`. The caller has frozen the old frame.
@@ -264,7 +264,7 @@ impl<'s> Claim<'s> {
         // C2: drop the slot's reference to the leaf, and the claim's own if it has one. `leaf`,
         // which the page's metadata named, stays in use until this drop.
         if let Ok(leaf) = u32::try_from(leaf) {
-            let slots = raw::leafs_reference(self.claims, FrameNr::new(leaf));
+            let slots = raw::leafs_reference(&self.claims.pool, FrameNr::new(leaf));
             match place {
                 Some(Place::InLeaf(ours, _)) => ours.reference.drop_with(slots),
                 _ => drop(slots),

@@ -27,27 +27,18 @@ pub(crate) struct Claims {
 // so it has cache lines of its own.
 const _: () = {
     type C = Claims;
-    let floor = offset_of!(C, version_floor);
-    assert!(is_apart::<C>(
-        offset_of!(C, notes),
-        size_of::<Notes>(),
-        floor
-    ));
-    assert!(is_apart::<C>(
-        offset_of!(C, lives),
-        size_of::<Arc<Lives>>(),
-        floor
-    ));
-    assert!(is_apart::<C>(
-        offset_of!(C, pool),
-        size_of::<FramePool>(),
-        floor
-    ));
-    assert!(is_apart::<C>(
-        offset_of!(C, waits),
-        size_of::<WaitTable>(),
-        floor
-    ));
+    let loaded = [
+        (offset_of!(C, pool), size_of::<FramePool>()),
+        (offset_of!(C, waits), size_of::<WaitTable>()),
+        (offset_of!(C, notes), size_of::<Notes>()),
+        (offset_of!(C, lives), size_of::<Arc<Lives>>()),
+    ];
+    let mut nr = 0;
+    while nr < loaded.len() {
+        let (start, len) = loaded[nr];
+        assert!(is_apart::<C>(start, len, offset_of!(C, version_floor)));
+        nr += 1;
+    }
 };
 
 impl Claims {

@@ -346,7 +346,7 @@ impl Index {
         }
         let frame = raw::publish_leaf(frame, (owner, leaf as u64), slots, floor);
         Leaf {
-            reference: raw::published(claims, frame),
+            reference: raw::published(&claims.pool, frame),
         }
     }
 

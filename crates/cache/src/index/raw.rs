@@ -3,10 +3,8 @@
 
 #![allow(unsafe_code)] // See the module documentation.
 
-use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FrameRef, UniqueFrame};
+use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FramePool, FrameRef, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
-
-use crate::index::claims::Claims;
 
 pub(super) fn leaf_slots<'l>(leaf: &'l FrameRef<'_>) -> &'l [AtomicU64] {
     let [address, _] = leaf.meta().private();
@@ -26,29 +24,29 @@ pub(super) fn freeze_with_roots(reference: FrameRef<'_>) -> Result<UniqueFrame<'
 }
 
 /// Returns the reference that the publication of a frame created for the caller.
-pub(crate) fn published(claims: &Claims, frame: FrameNr) -> FrameRef<'_> {
+pub(crate) fn published(pool: &FramePool, frame: FrameNr) -> FrameRef<'_> {
     // SAFETY: (A) the callers have just published the frame with a reference for this handle.
-    unsafe { FrameRef::from_raw(&claims.pool, frame) }
+    unsafe { FrameRef::from_raw(pool, frame) }
 }
 
 /// Returns the reference of a slot to its page's frame, for the holder of the slot's claim.
-pub(super) fn slots_reference(claims: &Claims, frame: FrameNr) -> FrameRef<'_> {
+pub(super) fn slots_reference(pool: &FramePool, frame: FrameNr) -> FrameRef<'_> {
     // SAFETY: (A) a slot that names a frame has a reference, which only the holder of its claim,
     // the caller, may take or drop. The caller empties the slot or puts the reference back.
-    unsafe { FrameRef::from_raw(&claims.pool, frame) }
+    unsafe { FrameRef::from_raw(pool, frame) }
 }
 
 /// Returns the reference to `leaf` of a slot that was just emptied.
-pub(super) fn leafs_reference(claims: &Claims, leaf: FrameNr) -> FrameRef<'_> {
+pub(super) fn leafs_reference(pool: &FramePool, leaf: FrameNr) -> FrameRef<'_> {
     // SAFETY: (A) I2 of the index: the slot that the caller has just emptied had a reference.
-    unsafe { FrameRef::from_raw(&claims.pool, leaf) }
+    unsafe { FrameRef::from_raw(pool, leaf) }
 }
 
 /// Returns a frame that the budget or the leaf stock has withheld.
-pub(crate) fn withheld(claims: &Claims, frame: FrameNr) -> UniqueFrame<'_> {
+pub(crate) fn withheld(pool: &FramePool, frame: FrameNr) -> UniqueFrame<'_> {
     // SAFETY: (A) each caller, the budget and the leaf stock, got the number from `into_withheld`,
     // and has removed it from its list before this call.
-    unsafe { UniqueFrame::from_withheld(&claims.pool, frame) }
+    unsafe { UniqueFrame::from_withheld(pool, frame) }
 }
 
 /// Publishes the frame of a page, with `refs` references. `place` is the frame of the page's leaf,

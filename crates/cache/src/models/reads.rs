@@ -269,7 +269,7 @@ fn pin_vs_evict() {
         scribble(&unique);
         // As another page: if the pinner has a stray reference, its drop must free the frame.
         let frame = crate::index::raw::publish_page(unique, (u64::MAX, 0), [0, 0], 1);
-        drop(crate::index::raw::published(&files.supply().claims, frame));
+        drop(crate::index::raw::published(files.supply().pool(), frame));
     }
     pinner.join().unwrap();
     drop(mapping);

@@ -306,7 +306,7 @@ impl<'m> Filler<'m> {
         let private = [PageState::CLEAN.bits(), 0];
         let frame = raw::publish_page(frame, place, private, 1 + extra);
         claim.fill(frame);
-        (extra == 1).then(|| raw::published(self.0.claims(), frame))
+        (extra == 1).then(|| raw::published(self.0.pool(), frame))
     }
 
     pub(super) fn failed(self, error: std::io::Error) -> Error {

@@ -71,7 +71,7 @@ impl Budget {
             state.withheld.split_off(nr_kept)
         };
         for frame in surplus {
-            drop(raw::withheld(claims, frame));
+            drop(raw::withheld(&claims.pool, frame));
         }
     }
 }

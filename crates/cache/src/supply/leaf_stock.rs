@@ -42,7 +42,7 @@ impl LeafStock {
         let frame = stock.frames.pop()?;
         stock.nr_used += 1;
         drop(stock);
-        Some(raw::withheld(claims, frame))
+        Some(raw::withheld(&claims.pool, frame))
     }
 
     /// Adds up to `n - 1` free frames after the caller has allocated one for a leaf. `n` is a
@@ -75,7 +75,7 @@ impl LeafStock {
         let frames = std::mem::take(&mut stock.frames);
         drop(stock);
         for frame in frames {
-            drop(raw::withheld(claims, frame));
+            drop(raw::withheld(&claims.pool, frame));
         }
     }
 }

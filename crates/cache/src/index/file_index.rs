@@ -39,8 +39,7 @@ use pagewell_sync::{Mutex, MutexGuard, lock, scaled, try_lock};
 
 use crate::base::page::{EXTENT_LEAVES, EXTENT_WORDS, PageNr};
 use crate::base::slot::Slot;
-use crate::index::claim::{Claim, Leaf};
-use crate::index::claims::Claims;
+use crate::index::claim::{Claim, Claims, Leaf};
 use crate::index::extents::{Extents, Missing, PART_LEAVES, Unused};
 use crate::index::raw;
 

@@ -2,7 +2,7 @@
 //!
 //! Owns.
 //! - the slot array of a file ([`file_index`]), its leaves, and charges ([`extents`]);
-//! - the claim of a slot ([`claim`]), and what all claims use ([`Claims`](claims::Claims));
+//! - the claim of a slot ([`claim`]), and what all claims use ([`Claims`](claim::Claims));
 //! - tokens, which identify a page's state beyond one read ([`token`], [`lives`]);
 //! - the publication of frames, and other unsafe steps ([`raw`]).
 //!
@@ -12,7 +12,6 @@
 //! thread that holds a claim never waits for another (C3 of [`claim`]).
 
 pub(crate) mod claim;
-pub(crate) mod claims;
 pub(crate) mod extents;
 pub(crate) mod file_index;
 pub(crate) mod lives;

@@ -39,7 +39,7 @@ use pagewell_sync::{Arc, Mutex, Weak, lock};
 
 use crate::base::error::Error;
 use crate::base::page::PageNr;
-use crate::index::claims::Claims;
+use crate::index::claim::Claims;
 use crate::index::file_index::Seen;
 
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use std::ops::Range;
 use pagewell_frame::{FRAME_BYTES, FrameNr, UniqueFrame};
 use pagewell_sync::{Mutex, lock};
 
-use crate::index::claims::Claims;
+use crate::index::claim::Claims;
 use crate::index::raw;
 
 #[derive(Debug, Default)]

@@ -16,7 +16,7 @@
 use pagewell_frame::{FrameNr, Order, UniqueFrame};
 use pagewell_sync::{Mutex, lock};
 
-use crate::index::claims::Claims;
+use crate::index::claim::Claims;
 use crate::index::raw;
 
 const MOST: usize = 64;

@@ -11,8 +11,7 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::parking::WaitTable;
 use pagewell_sync::shard::{Padded, Shards, is_apart};
 
-use crate::index::claim::Leaf;
-use crate::index::claims::Claims;
+use crate::index::claim::{Claims, Leaf};
 use crate::supply::budget::Budget;
 use crate::supply::leaf_stock::LeafStock;
 use crate::supply::permits::InFlight;

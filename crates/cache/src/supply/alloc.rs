@@ -78,33 +78,39 @@ impl<'s> Allocator<'s> {
     }
 }
 
+/// The operation must wait, or evict recently accessed pages, which the caller excludes.
+#[derive(Debug)]
+pub(crate) struct WouldWait;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Charges<'s>(pub(crate) &'s Supply);
 
 impl<'s> Charges<'s> {
     pub(crate) fn charge(self, bytes: usize) -> Result<(), OutOfFrames> {
+        self.charge_by(bytes, || Allocator(self.0).alloc(Order::ZERO))
+    }
+
+    /// As [`charge`](Self::charge), by [`Allocator::try_alloc`].
+    pub(crate) fn try_charge(self, bytes: usize) -> Result<(), WouldWait> {
+        let alloc = || Allocator(self.0).try_alloc(Order::ZERO);
+        self.charge_by(bytes, || alloc().ok_or(WouldWait))
+    }
+
+    /// Charges nothing after an error of `alloc`.
+    fn charge_by<E>(
+        self,
+        bytes: usize,
+        alloc: impl Fn() -> Result<UniqueFrame<'s>, E>,
+    ) -> Result<(), E> {
         // Concurrent calls must not use each other's frames. Surplus frames are freed after the
         // budget's lock is released.
         let mut spare: Vec<UniqueFrame<'s>> = Vec::new();
         while !self.0.budget.try_charge(bytes, &mut spare) {
-            let unique = Allocator(self.0).alloc(Order::ZERO)?;
+            let unique = alloc()?;
             unique.discard();
             spare.push(unique);
         }
         Ok(())
-    }
-
-    /// As [`charge`](Self::charge), by [`Allocator::try_alloc`]. Charges nothing on `false`.
-    pub(crate) fn try_charge(self, bytes: usize) -> bool {
-        let mut spare: Vec<UniqueFrame<'s>> = Vec::new();
-        while !self.0.budget.try_charge(bytes, &mut spare) {
-            let Some(unique) = Allocator(self.0).try_alloc(Order::ZERO) else {
-                return false;
-            };
-            unique.discard();
-            spare.push(unique);
-        }
-        true
     }
 
     pub(crate) fn uncharge(self, bytes: usize) {

@@ -11,7 +11,7 @@ use crate::base::page::PageNr;
 use crate::index::claim::Leaf;
 use crate::index::extents::Missing;
 use crate::index::file_index::Index;
-use crate::supply::alloc::{Allocator, Charges};
+use crate::supply::alloc::{Allocator, Charges, WouldWait};
 use crate::supply::census::OutOfFrames;
 use crate::supply::parts::Supply;
 
@@ -42,14 +42,11 @@ impl<'s> Leaves<'s> {
         if let Some(found) = index.leaf_nr(claims, leaf) {
             return Ok(found);
         }
-        self.enter(index, leaf)?;
-        match self.alloc_frame() {
-            Ok(fresh) => Ok(index.install_leaf(claims, owner, leaf, fresh)),
-            Err(reason) => {
-                self.leave(index, leaf);
-                Err(reason)
-            }
-        }
+        self.enter(index, leaf, Charges::charge)?;
+        let fresh = self
+            .frame(|allocator| allocator.alloc(Order::ZERO))
+            .inspect_err(|_| self.leave(index, leaf))?;
+        Ok(index.install_leaf(claims, owner, leaf, fresh))
     }
 
     /// As [`leaf_or_new`](Self::leaf_or_new), or `None` if another thread holds the leaf-creation
@@ -69,10 +66,9 @@ impl<'s> Leaves<'s> {
         if let Some(found) = index.leaf_nr(claims, leaf) {
             return Some(found);
         }
-        let fresh = self.try_alloc_frame()?;
-        if !self.try_enter(index, leaf) {
-            return None;
-        }
+        let alloc = |allocator: Allocator<'s>| allocator.try_alloc(Order::ZERO).ok_or(WouldWait);
+        let fresh = self.frame(alloc).ok()?;
+        self.enter(index, leaf, Charges::try_charge).ok()?;
         Some(index.install_leaf(claims, owner, leaf, fresh))
     }
 
@@ -89,74 +85,45 @@ impl<'s> Leaves<'s> {
         Ok(unique)
     }
 
-    /// Charges the memory of a new leaf besides its slots, unless a neighbour was charged.
-    fn enter(self, index: &Index, leaf: usize) -> Result<(), OutOfFrames> {
+    /// Charges by `charge` the memory of a new leaf besides its slots, unless a neighbour was
+    /// charged.
+    fn enter<E>(
+        self,
+        index: &Index,
+        leaf: usize,
+        charge: impl Fn(Charges<'s>, usize) -> Result<(), E>,
+    ) -> Result<(), E> {
         let charges = Charges(self.0);
         let mut paid = 0;
         // More than two iterations are needed only if a neighbour has left since the last check.
-        loop {
-            match index.enter(leaf, paid) {
-                Ok(surplus) => {
-                    charges.uncharge(surplus);
-                    return Ok(());
-                }
-                Err(Missing(more)) => {
-                    if let Err(reason) = charges.charge(more) {
-                        charges.uncharge(paid);
-                        return Err(reason);
-                    }
-                    paid += more;
-                }
-            }
+        while let Err(Missing(more)) = index
+            .enter(leaf, paid)
+            .map(|surplus| charges.uncharge(surplus))
+        {
+            charge(charges, more).inspect_err(|_| charges.uncharge(paid))?;
+            paid += more;
         }
-    }
-
-    /// As [`enter`](Self::enter), but returns `false`, with nothing charged, if it must wait.
-    fn try_enter(self, index: &Index, leaf: usize) -> bool {
-        let charges = Charges(self.0);
-        let mut paid = 0;
-        loop {
-            match index.enter(leaf, paid) {
-                Ok(surplus) => {
-                    charges.uncharge(surplus);
-                    return true;
-                }
-                Err(Missing(more)) => {
-                    if !charges.try_charge(more) {
-                        charges.uncharge(paid);
-                        return false;
-                    }
-                    paid += more;
-                }
-            }
-        }
+        Ok(())
     }
 
     fn leave(self, index: &Index, leaf: usize) {
         Charges(self.0).uncharge(index.leave(leaf));
     }
 
-    /// Allocates a frame for a leaf's metadata. Discards its memory, since the slots use as much.
-    fn alloc_frame(self) -> Result<UniqueFrame<'s>, OutOfFrames> {
+    /// Allocates by `alloc` a frame for a leaf's metadata, unless one is in stock. Discards its
+    /// memory, since the slots use as much.
+    fn frame<E>(
+        self,
+        alloc: impl FnOnce(Allocator<'s>) -> Result<UniqueFrame<'s>, E>,
+    ) -> Result<UniqueFrame<'s>, E> {
         let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);
         if let Some(frame) = stock.take(claims) {
             return Ok(frame);
         }
-        let first = Allocator(self.0).alloc(Order::ZERO)?;
+        let first = alloc(Allocator(self.0))?;
         first.discard();
         stock.stock_up(claims);
         Ok(first)
-    }
-
-    fn try_alloc_frame(self) -> Option<UniqueFrame<'s>> {
-        let (claims, stock) = (&self.0.claims, &self.0.leaf_stock);
-        if let Some(frame) = stock.take(claims) {
-            return Some(frame);
-        }
-        let first = Allocator(self.0).try_alloc(Order::ZERO)?;
-        first.discard();
-        stock.stock_up(claims);
-        Some(first)
     }
 }
 
@@ -179,13 +146,19 @@ mod tests {
     fn a_large_pool_keeps_neighbours_in_stock_and_gives_them_back() {
         let supply = supply(16 * 1024);
         let frames: Vec<_> = (0..16)
-            .map(|_| Leaves(&supply).alloc_frame().unwrap())
+            .map(|_| {
+                Leaves(&supply)
+                    .frame(|allocator| allocator.alloc(Order::ZERO))
+                    .unwrap()
+            })
             .collect();
         assert_eq!(supply.pool().stats().nr_available(), 16 * 1024 - 16);
         for pair in frames.windows(2) {
             assert_eq!(pair[1].frame().get(), pair[0].frame().get() + 1);
         }
-        let next = Leaves(&supply).alloc_frame().unwrap();
+        let next = Leaves(&supply)
+            .frame(|allocator| allocator.alloc(Order::ZERO))
+            .unwrap();
         assert_eq!(supply.pool().stats().nr_available(), 16 * 1024 - 32);
         drop((frames, next));
         supply.leaf_stock.drain(&supply.claims);
@@ -196,7 +169,9 @@ mod tests {
     #[test]
     fn a_small_pool_keeps_none() {
         let supply = supply(64);
-        let frame = Leaves(&supply).alloc_frame().unwrap();
+        let frame = Leaves(&supply)
+            .frame(|allocator| allocator.alloc(Order::ZERO))
+            .unwrap();
         assert_eq!(supply.pool().stats().nr_available(), 63);
         drop(frame);
         assert_eq!(supply.pool().stats().nr_available(), 64);

@@ -12,22 +12,20 @@
 //!
 //! # Locks
 //!
-//! During a callback, the flusher has a weak reference ([`super::visit`]; at a close, a strong one)
+//! During a callback, the flusher has a weak reference ([`super::state::visit`]; at a close, a strong one)
 //! to the file and holds its writeback lock, but holds no lock that operations on other files need.
 //!
 //! [`Rounds`] serialises callers that stop the requests ([`crate::Cache::quiesce`]).
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use pagewell_sync::thread::spawn_named;
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
-use crate::dirty::calls::Watch;
-use crate::dirty::calls::{Call, Calls, Stopped};
+use crate::dirty::calls::{Call, Calls, Stopped, Watch};
 use crate::dirty::hook::ThreadMark;
 
 const INTERVAL: Duration = Duration::from_millis(200);

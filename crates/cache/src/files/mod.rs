@@ -1,7 +1,7 @@
 //! Open files of a cache: opening, closing, and the threads that write back.
 //!
 //! Owns. The state of a cache ([`state::Files`]); the open files ([`registry`]), with strong
-//! ([`opened`]) and weak references ([`visit`]), and identity checks ([`same`]); threads
+//! ([`opened`]) and weak references ([`state::visit`]), and identity checks ([`same`]); threads
 //! ([`flushers`]) and their work, the creation of the state, callbacks of lower layers ([`serve`]);
 //! waits for clean pages ([`clean`]). Calls all lower layers except `read` and `write`.
 //!
@@ -19,7 +19,6 @@ pub(crate) mod registry;
 pub(crate) mod same;
 pub(crate) mod serve;
 pub(crate) mod state;
-pub(crate) mod visit;
 
 #[cfg(test)]
 mod tests;

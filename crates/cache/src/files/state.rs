@@ -7,6 +7,7 @@ use pagewell_sync::Mutex;
 use crate::files::flushers::Flushers;
 use crate::files::registry::{Registry, Share};
 use crate::mapping::shared::Shared;
+use crate::mapping::visitor::Visitor;
 use crate::supply::parts::Supply;
 
 #[derive(Debug)]
@@ -42,3 +43,10 @@ impl Drop for Files {
 
 /// Value of any type, which [`companion_or_else`](crate::companion_or_else) downcasts.
 pub(crate) type Companion = dyn std::any::Any + Send + Sync;
+
+/// Returns a weak reference ([`super::opened`]), or `None` if file `number` has no strong one. The
+/// caller may hold claims and locks, but not the registry lock.
+pub(crate) fn visit(files: &Files, number: u64) -> Option<Visitor> {
+    let (mapping, users) = files.registry.registered(number)?;
+    Visitor::enter(&files.shared, &users, || mapping.upgrade())
+}

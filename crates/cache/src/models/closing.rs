@@ -12,7 +12,7 @@ use super::{
 use crate::dirty::commits::Sync as What;
 use crate::dirty::handles::{Handle, Handles};
 use crate::files::opened::Opened;
-use crate::files::visit::visit;
+use crate::files::state::visit;
 use crate::mapping::visitor::Visitor;
 use crate::supply::leaves::Leaves;
 use crate::writeback::flush::Flusher;

@@ -10,7 +10,7 @@ use super::*;
 use crate::api::cache::Cache;
 use crate::api::options::OpenOptions;
 use crate::dirty::writes::Writeback;
-use crate::files::visit::visit;
+use crate::files::state::visit;
 
 fn cache() -> Cache {
     let builder = Cache::builder().nodes(Nodes::Unbound(1));

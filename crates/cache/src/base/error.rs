@@ -169,12 +169,8 @@ impl Cause {
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        let cause = Cause::Storage;
-        Self {
-            cause,
-            error,
-            page: None,
-        }
+        let (cause, page) = (Cause::Storage, None);
+        Self { cause, error, page }
     }
 }
 
@@ -228,29 +224,22 @@ impl Error {
             Some(kind) => Self::new(kind, Op::Open).with_source(source),
             None => Self::from_io(Op::Open, source),
         };
-        let error = error.with_path(path);
-        match detail {
-            Some(detail) => error.with_detail(detail),
-            None => error,
-        }
+        let mut error = error.with_path(path);
+        error.0.detail = detail.map(str::to_owned);
+        error
     }
 
     #[cold]
     pub(crate) fn from_failure(op: Op, failure: Failure) -> Self {
         let Failure { cause, error, page } = failure;
-        let error = match cause {
+        let mut error = match cause {
             Cause::Storage => Self::from_io(op, error),
             Cause::Pins => Self::new(ErrorKind::TooManyPins, op).with_source(error),
             Cause::Hook => Self::new(ErrorKind::Refused, op).with_source(error),
         };
-        let error = match remedy(&error) {
-            Some(remedy) => error.with_detail(remedy),
-            None => error,
-        };
-        match page {
-            Some(page) => error.with_page(page),
-            None => error,
-        }
+        error.0.detail = remedy(&error).map(str::to_owned);
+        error.0.page = page;
+        error
     }
 
     pub(crate) fn with_path(mut self, path: &Path) -> Self {
@@ -305,8 +294,8 @@ impl Error {
         source.is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::Interrupted)
     }
 
-    pub(crate) fn noted(mut self, cause: Cause) -> Self {
-        self.0.noted = Some(cause);
+    pub(crate) fn noted(mut self, cause: impl Into<Option<Cause>>) -> Self {
+        self.0.noted = cause.into();
         self
     }
 
@@ -360,12 +349,10 @@ fn remedy(error: &Error) -> Option<&'static str> {
 
 fn of_files(error: &io::Error) -> Option<ErrorKind> {
     match error.get_ref()? {
-        inner if inner.is::<Forked>() => return Some(ErrorKind::Forked),
-        inner if inner.is::<AmbiguousFile>() => return Some(ErrorKind::AmbiguousFile),
-        _ => {}
+        inner if inner.is::<Forked>() => Some(ErrorKind::Forked),
+        inner if inner.is::<AmbiguousFile>() => Some(ErrorKind::AmbiguousFile),
+        _ => None,
     }
-    let _ = error;
-    None
 }
 
 /// Classifies an error of opening a file. The returned text names the cause and the remedy.
@@ -428,10 +415,8 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.0.source {
-            Some(source) => Some(&**source),
-            None => None,
-        }
+        let source = self.0.source.as_deref()?;
+        Some(source)
     }
 }
 

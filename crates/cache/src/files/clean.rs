@@ -112,10 +112,7 @@ impl Cleaner<'_> {
             Err(error) if pressure.is_over(&writes.share) => {
                 let noted = error.noted_cause();
                 let throttled = throttled(mapping, "writeback failed").with_source(error);
-                Err(match noted {
-                    Some(cause) => throttled.noted(cause),
-                    None => throttled,
-                })
+                Err(throttled.noted(noted))
             }
             _ => Ok(()),
         }
@@ -284,11 +281,7 @@ pub(super) fn obstacle_of(error: &Error) -> Obstacle {
 }
 
 fn error_of_obstacle(obstacle: Obstacle, mapping: &Mapping) -> Error {
-    let error = throttled(mapping, obstacle.text);
-    let error = match obstacle.noted {
-        Some(cause) => error.noted(cause),
-        None => error,
-    };
+    let error = throttled(mapping, obstacle.text).noted(obstacle.noted);
     match obstacle.source {
         Some(source) => error.with_source(source.error()),
         None => error,

@@ -60,6 +60,7 @@ use crate::supply::reclaim::reclaimer::Reclaimer;
 ///   SIGXFSZ, as for `write(2)`; threads of the cache have it blocked.
 /// - Stack: the creation of a cache needs 32 KiB, an open or a close of a file 16 KiB, any other
 ///   call 12 KiB (80 KiB without optimization), plus that of the program's callbacks and backends.
+#[derive(Clone)]
 pub struct Cache {
     pub(super) files: Arc<Files>,
     pub(super) page_size: PageSize,
@@ -165,15 +166,6 @@ impl Cache {
             .check(Op::Build)
             .map_err(|error| error.to_string())?;
         self.files.supply().pool().verify()
-    }
-}
-
-impl Clone for Cache {
-    fn clone(&self) -> Self {
-        Self {
-            files: Arc::clone(&self.files),
-            page_size: self.page_size,
-        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! User of a file that maps the file's pages at addresses, and keeps copies of pages.
 
 use std::any::Any;
-use std::fmt;
 use std::sync::{Arc, Weak};
 
 use pagewell_sync::{Mutex, lock};
@@ -15,14 +14,8 @@ pub trait FileUser: Any + Send + Sync {
     fn cut(&self, size: u64);
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct User(Mutex<Option<Weak<dyn FileUser>>>);
-
-impl fmt::Debug for User {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("User").finish_non_exhaustive()
-    }
-}
 
 impl User {
     /// Returns the user. If there is none, `make` creates it. The file does not keep it alive.

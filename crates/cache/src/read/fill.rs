@@ -124,16 +124,8 @@ impl<'m> Restorer<'m> {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Filler<'m>(pub(crate) &'m Mapping);
-
-impl Clone for Filler<'_> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl Copy for Filler<'_> {}
 
 impl<'m> Filler<'m> {
     pub(crate) fn fill(self, page: PageNr, want: usize) -> Result<Fill<'m>, Error> {

@@ -23,7 +23,6 @@
 
 #![allow(unsafe_code)] // A flight borrows from its own `visitor`, and lends memory to the kernel.
 
-use std::fmt;
 use std::io;
 use std::mem;
 
@@ -39,17 +38,12 @@ use crate::mapping::record::Mapping;
 use crate::mapping::visitor::Visitor;
 use crate::read::fill::{Batch, Fill, Filler, Landed};
 
+#[derive(Debug)]
 struct Flight {
     /// Dropped before `visitor`, since it borrows from the mapping. `None` once it was dropped.
     batch: Option<Batch<'static>>,
     visitor: Visitor,
     report: Option<Arc<Report>>,
-}
-
-impl fmt::Debug for Flight {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Flight").field(&self.batch).finish()
-    }
 }
 
 pub(crate) enum Departure {
@@ -61,16 +55,8 @@ pub(crate) enum Departure {
     NotNow,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Flights<'m>(pub(crate) &'m Arc<Mapping>);
-
-impl Clone for Flights<'_> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl Copy for Flights<'_> {}
 
 impl Flights<'_> {
     /// Prepares a fill of `page` and of missing pages after it, at most `want` pages in total,

@@ -9,6 +9,8 @@
 mod read;
 mod write;
 
+use std::task::{Context, Poll, ready};
+
 use pagewell_io::pools::Errand;
 use pagewell_sync::Arc;
 
@@ -20,7 +22,7 @@ use crate::mapping::visitor::Visitor;
 
 /// Submits an offloaded call. Its weak reference delays a close of the file until the call returns.
 /// Returns `None` if the file has no strong reference.
-pub(super) fn call<T: Send + 'static>(
+fn call<T: Send + 'static>(
     mapping: &Arc<Mapping>,
     call: impl FnOnce(&Arc<Mapping>) -> T + Send + 'static,
 ) -> Option<Errand<T>> {
@@ -36,10 +38,23 @@ pub(super) fn call<T: Send + 'static>(
 }
 
 #[cold]
-pub(super) fn given_up(mapping: &Mapping, op: Op) -> Error {
+fn given_up(mapping: &Mapping, op: Op) -> Error {
     Error::from_io(
         op,
         std::io::Error::other("the call was abandoned before it started"),
     )
     .with_path(mapping.path())
+}
+
+/// Polls an offloaded call, and drops it once it is ready. `None` if the call was not started.
+fn poll_call<T: Send + 'static>(
+    errand: &mut Option<Errand<T>>,
+    context: &Context<'_>,
+) -> Poll<Option<T>> {
+    let outcome = match errand {
+        Some(errand) => ready!(errand.poll(context)),
+        None => None,
+    };
+    *errand = None;
+    Poll::Ready(outcome)
 }

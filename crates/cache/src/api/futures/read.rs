@@ -5,7 +5,7 @@ use std::{fmt, mem};
 
 use pagewell_io::pools::Errand;
 
-use super::{call, given_up};
+use super::{call, given_up, poll_call};
 use crate::api::file::File;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::read::ahead::Prefetcher;
@@ -180,7 +180,7 @@ impl ReadAt<'_> {
         let mapping = self.file.mapping();
         let mut buf = mem::take(&mut self.buf);
         let (offset, done) = (self.offset, self.done);
-        let errand = call(mapping, move |mapping| {
+        self.errand = call(mapping, move |mapping| {
             let pos = offset.saturating_add(done as u64);
             let path = ReadPath::Optimistic;
             let guide = |_, wanted| wanted;
@@ -192,28 +192,15 @@ impl ReadAt<'_> {
             };
             (buf, result)
         });
-        match errand {
-            Some(errand) => {
-                self.errand = Some(errand);
-                self.poll_call(context)
-            }
-            None => Poll::Ready(Err(given_up(mapping, Op::Read))),
-        }
+        self.poll_call(context)
     }
 
     fn poll_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
-        let Some(errand) = &self.errand else {
-            return Poll::Pending;
-        };
-        let outcome = ready!(errand.poll(context));
-        self.errand = None;
-        match outcome {
-            Some((buf, result)) => {
-                self.buf = buf;
-                Poll::Ready(result)
-            }
-            None => Poll::Ready(Err(given_up(self.file.mapping(), Op::Read))),
-        }
+        let outcome = ready!(poll_call(&mut self.errand, context));
+        let failed = || (Vec::new(), Err(given_up(self.file.mapping(), Op::Read)));
+        let (buf, result) = outcome.unwrap_or_else(failed);
+        self.buf = buf;
+        Poll::Ready(result)
     }
 }
 
@@ -362,11 +349,7 @@ impl PinPage<'_> {
     }
 
     fn poll_call(&mut self, context: &Context<'_>) -> Poll<Result<OwnedPageGuard, Error>> {
-        let outcome = match &self.errand {
-            Some(errand) => ready!(errand.poll(context)),
-            None => None,
-        };
-        self.errand = None;
+        let outcome = ready!(poll_call(&mut self.errand, context));
         Poll::Ready(outcome.unwrap_or_else(|| Err(given_up(self.file.mapping(), Op::Pin))))
     }
 }

@@ -7,7 +7,7 @@ use std::{fmt, mem};
 use pagewell_io::pools::Errand;
 use pagewell_sync::thread::Backoff;
 
-use super::{call, given_up};
+use super::{call, given_up, poll_call};
 use crate::api::file::File;
 use crate::base::edit::Edit;
 use crate::base::error::{Error, Op};
@@ -176,18 +176,11 @@ impl WriteAt<'_> {
     }
 
     fn poll_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
-        let outcome = match &self.errand {
-            Some(errand) => ready!(errand.poll(context)),
-            None => None,
-        };
-        self.errand = None;
-        Poll::Ready(match outcome {
-            Some((buf, result)) => {
-                self.buf = buf;
-                result
-            }
-            None => Err(given_up(self.file.mapping(), Op::Write)),
-        })
+        let outcome = ready!(poll_call(&mut self.errand, context));
+        let failed = || (Vec::new(), Err(given_up(self.file.mapping(), Op::Write)));
+        let (buf, result) = outcome.unwrap_or_else(failed);
+        self.buf = buf;
+        Poll::Ready(result)
     }
 }
 
@@ -226,10 +219,7 @@ impl Future for Append<'_> {
                 (buf, result)
             });
         }
-        let outcome = match &this.errand {
-            Some(errand) => ready!(errand.poll(context)),
-            None => None,
-        };
+        let outcome = ready!(poll_call(&mut this.errand, context));
         let failed = || (Vec::new(), Err(given_up(this.file.mapping(), Op::Write)));
         let (buf, result) = outcome.unwrap_or_else(failed);
         Poll::Ready((buf, this.file.tells(result)))
@@ -274,10 +264,7 @@ impl Future for SyncData<'_> {
                 Flusher(mapping).sync(Sync::Data)
             });
         }
-        let outcome = match &this.errand {
-            Some(errand) => ready!(errand.poll(context)),
-            None => None,
-        };
+        let outcome = ready!(poll_call(&mut this.errand, context));
         let failed = || Err(given_up(this.file.mapping(), Op::Sync));
         let result = outcome.unwrap_or_else(failed);
         Poll::Ready(this.file.told(result, Op::Sync))

@@ -128,7 +128,7 @@ impl File {
     /// Returns whether transfers bypass the kernel's page cache, or why not; `None` if the backend
     /// does not report it. The mode may change, since the system may refuse a direct transfer.
     pub fn transfers(&self) -> Option<Transfers> {
-        self.mapping.backend().file_transfers()
+        self.mapping.backend.file_transfers()
     }
 
     /// Removes the cached pages with bytes in `range`, so that the next read fetches them from the
@@ -291,7 +291,7 @@ impl File {
     /// flags, or, if the cache has locked the file, to lock or unlock any part of it.
     pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.mapping.check_home(Op::Open).ok()?;
-        self.mapping.target().descriptor()
+        self.mapping.target.descriptor()
     }
 
     /// Compares the file that `path` resolves to with this file. Returns `Different` for a missing
@@ -311,7 +311,7 @@ impl File {
             }
             named => named.map_err(failed)?,
         };
-        let Some(descriptor) = self.mapping.target().descriptor() else {
+        let Some(descriptor) = self.mapping.target.descriptor() else {
             return Ok(Comparison::Different);
         };
         let this = identity::id_of(descriptor).map_err(failed)?;

@@ -388,7 +388,7 @@ impl Cache {
             };
             return mismatch(ErrorKind::OptionsMismatch, detail.into());
         }
-        if let Some(transfers) = mapping.backend().file_transfers()
+        if let Some(transfers) = mapping.backend.file_transfers()
             && !options
                 .direct
                 .is_none_or(|direct| is_met(direct, transfers))
@@ -406,7 +406,7 @@ impl Cache {
         if let Some(detail) = writes.mismatch(named) {
             return mismatch(ErrorKind::OptionsMismatch, detail);
         }
-        let target = mapping.target();
+        let target = &mapping.target;
         if !matches!(options.lock, None | Some(FileLock::None))
             && target.descriptor().is_some()
             && !target.is_locked()

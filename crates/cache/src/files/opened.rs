@@ -158,14 +158,14 @@ impl Opened {
         let Some(writes) = self.writes_if_any() else {
             return Ok(());
         };
-        if !remove(&writes.handles) || !self.shared().home.is_here() {
+        if !remove(&writes.handles) || !self.shared.home.is_here() {
             return Ok(());
         }
         if InHook::is_so() {
             // The flusher needs a strong reference of its own: the owners of others may be past the
             // point at which they make the file durable. This thread's reference still exists, so
             // no thread waits at step 2, and the result of `add_share` is not needed.
-            let _ = self.users().add_share();
+            let _ = self.users.add_share();
             self.close_later();
             return Ok(());
         }
@@ -235,12 +235,12 @@ impl Drop for Opened {
     /// Steps 1 and 2 of the protocol. The drop of the field is step 3.
     fn drop(&mut self) {
         let mapping = &*self.mapping;
-        if !mapping.shared().home.is_here() {
+        if !mapping.shared.home.is_here() {
             // Weak references of the parent are never dropped in its child, so nothing waits.
-            mapping.users().remove_share();
+            mapping.users.remove_share();
             return;
         }
-        let users = mapping.users();
+        let users = &mapping.users;
         // A codec may run on a thread with a weak reference even if the file is only read.
         if InHook::is_so() && (mapping.writes_if_any().is_some() || is_in_page_hook()) {
             if !users.remove_share_unless_last() {

@@ -81,7 +81,7 @@ impl Registry {
         let open = tables.open(id);
         if open.is_none() {
             tables.by_file.entry(id).or_default().push(number);
-            let registered = (Arc::downgrade(&made), Arc::clone(made.users()));
+            let registered = (Arc::downgrade(&made), Arc::clone(&made.users));
             tables.by_number.insert(number, registered);
         }
         drop(tables);
@@ -187,7 +187,7 @@ pub(super) struct Share(Arc<Mapping>);
 
 impl Share {
     pub(super) fn count(mapping: Arc<Mapping>) -> Self {
-        let users = mapping.users();
+        let users = &mapping.users;
         if users.add_share() {
             mapping.claims().waits.wake(&**users);
         }

@@ -12,7 +12,7 @@ use crate::mapping::record::Mapping;
 /// `open` has no descriptor, its `id` is trusted. Fails with
 /// [`AmbiguousFile`](crate::ErrorKind::AmbiguousFile) for another file, and as [`compare`] does.
 pub(crate) fn is_proven(open: &Mapping, new: BorrowedFd<'_>) -> Result<bool, Error> {
-    let Some(descriptor) = open.target().descriptor() else {
+    let Some(descriptor) = open.target.descriptor() else {
         return Ok(true);
     };
     match compare(descriptor, new).map_err(|error| Error::from_io(Op::Open, error))? {
@@ -43,7 +43,7 @@ fn check_by(
         return Ok(());
     }
     // The open file's lock is visible through every other open file description of the file.
-    if open.target().is_locked() && is_lock_visible(new) == Some(false) {
+    if open.target.is_locked() && is_lock_visible(new) == Some(false) {
         return Err(ambiguous());
     }
     Ok(())

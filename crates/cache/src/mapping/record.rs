@@ -62,18 +62,18 @@ pub(crate) struct Mapping {
     pub(super) growth: Padded<Growth>,
     // The fields from here on are not written after the file was opened.
     path: PathBuf,
-    backend: Arc<dyn Backend>,
-    target: Target,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) target: Target,
     // Dropped after the backend, since a thread that opens the file again waits for this drop, and
     // before the codec and other values of the program, whose drop may take long.
     entry: Entry,
     writes: Option<Box<Writes>>,
-    users: pagewell_sync::Arc<Users>,
+    pub(crate) users: pagewell_sync::Arc<Users>,
     hooks: Option<Hooks>,
-    followers: pagewell_sync::Arc<Followers>,
+    pub(crate) followers: pagewell_sync::Arc<Followers>,
     /// Number of bytes charged to the budget for this record and what it owns.
     pub(super) charged: usize,
-    shared: pagewell_sync::Arc<Shared>,
+    pub(crate) shared: pagewell_sync::Arc<Shared>,
 }
 
 #[derive(Debug)]
@@ -444,23 +444,6 @@ impl Mapping {
         }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
-    #[inline(always)]
-    pub(crate) fn shared_arc(&self) -> &pagewell_sync::Arc<Shared> {
-        &self.shared
-    }
-
-    pub(crate) fn users(&self) -> &pagewell_sync::Arc<Users> {
-        &self.users
-    }
-
-    pub(crate) fn followers(&self) -> &pagewell_sync::Arc<Followers> {
-        &self.followers
-    }
-
     pub(crate) fn user(&self) -> &User {
         &self.growth.user
     }
@@ -480,10 +463,6 @@ impl Mapping {
         self.shared.supply.pool()
     }
 
-    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
-        &self.backend
-    }
-
     pub(crate) fn call_backend<R>(&self, call: impl FnOnce(&dyn Backend) -> R) -> R {
         let _in_program = ledger::enter("a backend", &Resource::ALL);
         call(&*self.backend)
@@ -491,10 +470,6 @@ impl Mapping {
 
     pub(crate) fn engines(&self) -> &Arc<Engines> {
         self.entry.keeper.engines()
-    }
-
-    pub(crate) fn target(&self) -> &Target {
-        &self.target
     }
 
     pub(crate) fn job(&self, request: Request) -> Job {

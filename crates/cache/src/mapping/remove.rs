@@ -110,7 +110,7 @@ impl Remover<'_> {
     pub(crate) fn drop_past_end(self, end: u64) {
         let first = end.div_ceil(self.0.page_size() as u64);
         self.remove(first, self.0.index().capacity(), Unclean::Drop);
-        self.0.shared().pressure.changed.tell();
+        self.0.shared.pressure.changed.tell();
     }
 }
 
@@ -131,7 +131,7 @@ impl Drop for Mapping {
     /// Frees all frames except those of owned pins ([`OwnedPageGuard`](crate::OwnedPageGuard)).
     /// Waits for evictions; no page is being filled. The last handle has made the file durable.
     fn drop(&mut self) {
-        if !self.shared().home.is_here() {
+        if !self.shared.home.is_here() {
             // In a fork, changes by threads of the parent will never be completed.
             return;
         }

@@ -36,7 +36,7 @@ impl Visitor {
     /// Creates a weak reference. Returns `None` if the file has no strong reference.
     pub(crate) fn of(mapping: &Arc<Mapping>) -> Option<Self> {
         let upgrade = || Some(Arc::clone(mapping));
-        Self::enter(mapping.shared_arc(), mapping.users(), upgrade)
+        Self::enter(&mapping.shared, &mapping.users, upgrade)
     }
 
     /// As [`of`](Self::of), with a mapping that exists as long as `users` count a reference.

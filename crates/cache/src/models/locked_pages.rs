@@ -19,7 +19,7 @@ const HALF: usize = FRAME_BYTES / 2;
 
 /// Replaces page 0 as a guard does. Returns its previous bytes.
 fn replace(mapping: &Mapping, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
-    let holder = mapping.shared().next_holder();
+    let holder = mapping.shared.next_holder();
     let (mut bytes, spare) = PageLocks(mapping)
         .lock_page(0, holder, IfLocked::Wait)
         .expect("a page and a frame");
@@ -57,7 +57,7 @@ fn loom_cancel_vs_write() {
         let files = pool(6);
         let (mapping, _) = writable(&files);
         let token = token(&mapping, 0).expect("a page that nobody has claimed");
-        let holder = mapping.shared().next_holder();
+        let holder = mapping.shared.next_holder();
         let locked = PageLocks(&mapping).lock_page(0, holder, IfLocked::Wait);
         drop(locked.expect("a page and a frame"));
         assert!(mapping.is_unchanged(&token));
@@ -77,7 +77,7 @@ fn loom_publish_vs_write() {
         let files = pool(8);
         let (mapping, _) = writable(&files);
         let pin = Lookup(&mapping).get(0, || 1).expect("a page");
-        let holder = mapping.shared().next_holder();
+        let holder = mapping.shared.next_holder();
         let (mut bytes, spare) = PageLocks(&mapping)
             .lock_page(0, holder, IfLocked::Wait)
             .expect("a page and a frame");

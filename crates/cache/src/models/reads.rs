@@ -65,7 +65,7 @@ fn loom_failed_fill_vs_follower() {
     explore(3, || {
         let files = pool(4);
         let (mapping, _) = with_failing_read(&files);
-        let report = Followers::join(mapping.followers(), 0);
+        let report = Followers::join(&mapping.followers, 0);
         let leader = spawn(mapping.mapping(), move |mapping| {
             let error = Filler(&mapping).fill(0, 1).expect_err("the read fails");
             assert_eq!(error.kind(), ErrorKind::Io);
@@ -91,7 +91,7 @@ fn loom_failed_fill_vs_later_claim() {
     explore(3, || {
         let files = pool(4);
         let (mapping, _) = with_failing_read(&files);
-        let report = Followers::join(mapping.followers(), 0);
+        let report = Followers::join(&mapping.followers, 0);
         let follower = spawn(mapping.mapping(), move |mapping| {
             if let Some(seen) = mapping.index().look(0)
                 && seen.slot.is_claimed_empty()

@@ -317,13 +317,13 @@ impl<'m> Batch<'m> {
     /// [`Report::fail`](crate::mapping::followers::Report::fail), until this call returns.
     pub(super) fn fail(self, error: Option<&Error>) {
         let pages = self.page..self.page + self.nr_pages() as u64;
-        self.filler.0.followers().fail(pages, error);
+        self.filler.0.followers.fail(pages, error);
         drop(self);
     }
 
     fn drop_neighbours(&mut self) {
         let pages = self.page + 1..self.page + self.nr_pages() as u64;
-        self.filler.0.followers().fail(pages, None);
+        self.filler.0.followers.fail(pages, None);
         self.more.clear();
     }
 

@@ -119,7 +119,7 @@ impl Completion for Flight {
         if mapping.hooks().is_none() || result.is_err() {
             return self.land(result);
         }
-        let key = std::sync::Arc::as_ptr(mapping.backend()).addr();
+        let key = std::sync::Arc::as_ptr(&mapping.backend).addr();
         let engines = std::sync::Arc::clone(mapping.engines());
         engines.restore(key, Box::new(move || self.land(result)));
     }

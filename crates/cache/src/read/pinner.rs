@@ -130,7 +130,7 @@ impl<'m> Pinner<'m> {
     #[inline(always)]
     fn hot(self, page: PageNr) -> Option<Hot<'m>> {
         // In a fork, the lookup returns the error.
-        if !self.0.shared().home.is_here() {
+        if !self.0.shared.home.is_here() {
             return None;
         }
         let seen = self.0.index().look(page)?;

@@ -64,13 +64,13 @@ pub(super) fn try_announce_owned(
     // SAFETY: (P) the pool is a field of the value that the cache's files share, which is not moved
     // out of its `Arc`. (L) The mapping keeps the cache's `Files`, which contains the only
     // `PoolOwner`; so both exist while the mapping is borrowed.
-    unsafe { OwnedHold::try_announce(mapping.shared_arc(), frame, is_still) }
+    unsafe { OwnedHold::try_announce(&mapping.shared, frame, is_still) }
 }
 
 #[inline]
 pub(super) fn owned_counted(mapping: &Mapping, reference: FrameRef<'_>) -> OwnedHold<Shared> {
     // SAFETY: (P) as above.
-    unsafe { OwnedHold::counted(Arc::clone(mapping.shared_arc()), reference) }
+    unsafe { OwnedHold::counted(Arc::clone(&mapping.shared), reference) }
 }
 
 /// Returns the reference that a test keeps as a bare number.

@@ -114,7 +114,7 @@ impl Waiting {
                         continue;
                     }
                     if self.report.is_none() && seen.slot.is_claimed_empty() {
-                        self.report = Some(Followers::join(mapping.followers(), page));
+                        self.report = Some(Followers::join(&mapping.followers, page));
                     }
                     let is_over = || self.is_settled();
                     if let Some(left) = seen.leave_waker(mapping.claims(), waker, is_over) {

@@ -330,7 +330,7 @@ impl MappedFile {
 
     /// Moves page number `page` to a frame of `node`, if the page is cached.
     pub fn move_page(&self, page: u64, node: usize) -> PageMove {
-        if !self.mapping.shared().home.is_here() {
+        if !self.mapping.shared.home.is_here() {
             return PageMove::NotCached;
         }
         moves::move_page(&self.mapping, page, node)

@@ -134,7 +134,7 @@ impl Grower<'_> {
 
     fn most_dirty(self) -> usize {
         match self.0.writes_if_any() {
-            Some(_) => self.0.shared().pressure.limits.of_one_file(),
+            Some(_) => self.0.shared.pressure.limits.of_one_file(),
             None => 0,
         }
     }
@@ -371,7 +371,7 @@ impl Grower<'_> {
             self.0.store_size(new);
             let step = writes
                 .service
-                .begin_step(&self.0.shared().pressure, Step::Read);
+                .begin_step(&self.0.shared.pressure, Step::Read);
             Remover(self.0).drop_past_end(new);
             drop(step);
             // The file's user may have to wait, so the writeback lock is released. The size lock

@@ -89,7 +89,7 @@ impl<'f> PageGuardMut<'f> {
                 .throttle(writes)
                 .map_err(|error| error.with_op(Op::Pin))?;
         }
-        let holder = mapping.shared().next_holder();
+        let holder = mapping.shared.next_holder();
         let undecided = writes.groups.keep_open(holder);
         let (bytes, spare) = mapping
             .with_room(|| PageLocks(mapping).lock_page(page, holder, if_locked))
@@ -195,7 +195,7 @@ impl DerefMut for DetachedPageGuardMut<'_> {
 impl<'f> LockedPage<'f> {
     fn owner(&self, set: fn(&Undecided<'f>)) {
         if let Some(undecided) = &self.undecided
-            && self.mapping.shared().home.is_here()
+            && self.mapping.shared.home.is_here()
         {
             set(undecided);
         }
@@ -210,7 +210,7 @@ impl LockedPage<'_> {
     }
 
     fn publish(&mut self) {
-        if self.mapping.shared().home.is_here() {
+        if self.mapping.shared.home.is_here() {
             self.replace(ThenLock::Stays);
         }
         self.at_end = AtEnd::Unlocked;
@@ -220,7 +220,7 @@ impl LockedPage<'_> {
 impl Drop for LockedPage<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.mapping.shared().home.is_here() {
+        if !self.mapping.shared.home.is_here() {
             // The drop would need locks that other threads of the parent may have held at the fork.
             std::mem::forget(self.undecided.take());
             std::mem::forget(self.spare.take());

@@ -48,7 +48,7 @@ impl Durable<'_> {
         // Dropped last: a thread that sees that the call has returned finds the pages clean.
         let _step = writes
             .service
-            .begin_step(&self.0.shared().pressure, Step::Sync);
+            .begin_step(&self.0.shared.pressure, Step::Sync);
         let mut settle = Settle {
             mapping: self.0,
             writes,
@@ -59,11 +59,9 @@ impl Durable<'_> {
             Sync::Data => self.0.call_backend(|backend| backend.sync_data())?,
             Sync::All => self.0.call_backend(|backend| backend.sync_all())?,
         }
-        storage.pace.learn(
-            given,
-            began.elapsed(),
-            self.0.shared().pressure.limits.stall,
-        );
+        storage
+            .pace
+            .learn(given, began.elapsed(), self.0.shared.pressure.limits.stall);
         settle.after = Some(PageState::synced);
         storage.durability = Durability::Durable;
         storage.is_cut = false;
@@ -110,7 +108,7 @@ impl Durable<'_> {
         let was_doubtful = std::mem::replace(&mut storage.is_doubtful, true);
         let step = writes
             .service
-            .begin_step(&self.0.shared().pressure, Step::BeginSync);
+            .begin_step(&self.0.shared.pressure, Step::BeginSync);
         self.0.call_backend(|backend| backend.begin_sync(bytes))?;
         drop(step);
         settle.after = None;

@@ -180,7 +180,7 @@ impl<'m> Flight<'m> {
         let step = self.mapping.writes_if_any().map(|writes| {
             writes
                 .service
-                .begin_step(&self.mapping.shared().pressure, Step::Write)
+                .begin_step(&self.mapping.shared.pressure, Step::Write)
         });
         self.lane.wait(nr);
         drop(step);

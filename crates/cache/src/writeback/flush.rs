@@ -108,7 +108,7 @@ impl Flusher<'_> {
     /// Makes everything durable at the last close, unless the file was only read. Retries failures
     /// for some time.
     pub(crate) fn save_at_the_end(self) -> Result<(), Error> {
-        let mut tries = Tries::begin(self.0.shared().pressure.limits.close);
+        let mut tries = Tries::begin(self.0.shared.pressure.limits.close);
         loop {
             // The thread that closes a file may already be unwinding.
             match self.caught(|flusher| flusher.save()) {
@@ -292,7 +292,7 @@ pub(crate) fn discard(mapping: &Mapping, pages: Range<PageNr>) -> Result<(), Err
     }
     let _step = writes
         .service
-        .begin_step(&mapping.shared().pressure, Step::Read);
+        .begin_step(&mapping.shared.pressure, Step::Read);
     Remover(mapping).remove(pages.start, pages.end, Unclean::Drop);
     Ok(())
 }

@@ -117,7 +117,7 @@ impl<'m> Run<'m> {
         let Some(before_write) = &self.writes.before_write else {
             return Ok(());
         };
-        let pressure = &self.mapping.shared().pressure;
+        let pressure = &self.mapping.shared.pressure;
         let _in_hook = InHook::enter(&self.writes.in_hook);
         for nr in 0..self.outgoing.len() {
             let outgoing = &self.outgoing[nr];
@@ -173,7 +173,7 @@ impl<'m> Run<'m> {
         let step = self
             .writes
             .service
-            .begin_step(&self.mapping.shared().pressure, Step::Hook);
+            .begin_step(&self.mapping.shared.pressure, Step::Hook);
         let changed = call_page_hook(|| hooks.0.before_write(&mut pages));
         drop(step);
         changed.map_err(refused)?;

@@ -210,7 +210,7 @@ impl StorageSize<'_> {
 
     fn begin_step(&self, step: Step) -> Option<InStep<'_>> {
         let writes = self.0.writes_if_any()?;
-        Some(writes.service.begin_step(&self.0.shared().pressure, step))
+        Some(writes.service.begin_step(&self.0.shared.pressure, step))
     }
 
     /// If the size of the backend is unknown, sets it to the size that fills use. Bytes that the

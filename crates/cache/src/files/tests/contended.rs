@@ -131,7 +131,7 @@ fn failed_append_notifies_throttled_writers() {
             How::of(Access::Write(WriteOptions::default())),
         )
         .unwrap();
-        let waiter = file.shared().pressure.changed.waiter();
+        let waiter = file.shared.pressure.changed.waiter();
         let (send, began) = mpsc::channel();
         thread::scope(|scope| {
             scope.spawn(move || {

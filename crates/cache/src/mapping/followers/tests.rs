@@ -109,7 +109,7 @@ fn fail_beside_followers(
     bounded(&what, move || {
         let gate = Arc::new(Gate::new());
         let (storage, _cache, file, _) = open(choice, &gate, fails);
-        let nr_waiting = || file.mapping().followers().nr_waiting(0);
+        let nr_waiting = || file.mapping().followers.nr_waiting(0);
         let buf = || vec![1; nr_pages * PAGE];
         std::thread::scope(|scope| {
             let _open = OpenAtEnd(&gate);
@@ -143,7 +143,7 @@ fn fail_beside_followers(
                 assert!(buf[..PAGE].iter().all(|byte| *byte == 0));
             }
         });
-        assert!(lock(&file.mapping().followers().reports).is_empty());
+        assert!(lock(&file.mapping().followers.reports).is_empty());
         storage
     })
 }
@@ -193,7 +193,7 @@ fn followers_of_a_failed_transfer_read_a_page_once() {
                 true
             });
             let [together, alone] = &gates;
-            let nr_waiting = || file.mapping().followers().nr_waiting(2);
+            let nr_waiting = || file.mapping().followers.nr_waiting(2);
             let buf = || vec![1; NR_PAGES * PAGE];
             std::thread::scope(|scope| {
                 let _open = gates.each_ref().map(|gate| OpenAtEnd(gate));
@@ -232,7 +232,7 @@ fn followers_of_a_failed_transfer_read_a_page_once() {
             });
             // Of all pages, of the leader's page, and of the later one.
             assert_eq!(storage.nr_reads(), 3);
-            assert!(lock(&file.mapping().followers().reports).is_empty());
+            assert!(lock(&file.mapping().followers.reports).is_empty());
         });
     }
 }
@@ -250,7 +250,7 @@ fn followers_of_a_failed_fill_do_not_wait_for_the_next() {
                 nr == 0
             });
             let [first, second] = &gates;
-            let nr_waiting = || file.mapping().followers().nr_waiting(0);
+            let nr_waiting = || file.mapping().followers.nr_waiting(0);
             std::thread::scope(|scope| {
                 let _open = gates.each_ref().map(|gate| OpenAtEnd(gate));
                 let read = || file.read_at(&mut [1; PAGE], 0);
@@ -294,7 +294,7 @@ fn partial_writes_that_wait_for_a_failed_fill_get_its_error() {
     bounded("partial writes", || {
         let gate = Arc::new(Gate::new());
         let (storage, _cache, file, bytes) = open(Choice::Worker, &gate, |nr, _| nr == 0);
-        let nr_waiting = || file.mapping().followers().nr_waiting(0);
+        let nr_waiting = || file.mapping().followers.nr_waiting(0);
         std::thread::scope(|scope| {
             let _open = OpenAtEnd(&gate);
             let leader = scope.spawn(|| file.read_at(&mut [1; PAGE], 0));
@@ -323,7 +323,7 @@ fn later_readers_read_anew() {
     let gate = Arc::new(Gate::new());
     gate.open();
     let (storage, _cache, file, bytes) = open(Choice::Worker, &gate, |nr, _| nr == 0);
-    let followers = file.mapping().followers();
+    let followers = &file.mapping().followers;
     let early = Followers::join(followers, 0);
     assert!(early.error().is_none());
     let mut buf = vec![0; PAGE];
@@ -350,7 +350,7 @@ fn dropped_tasks_leave_the_report_of_the_page() {
     for task in &mut tasks {
         assert!(is_pending(task));
     }
-    let followers = file.mapping().followers();
+    let followers = &file.mapping().followers;
     assert_eq!(followers.nr_waiting(0), 2);
     let [leader, first, second] = tasks;
     drop((first, second));
@@ -373,7 +373,7 @@ fn tasks_that_have_their_page_leave_the_report_of_the_page() {
     for task in &mut tasks {
         assert!(poll(task, &waker).is_pending());
     }
-    let followers = file.mapping().followers();
+    let followers = &file.mapping().followers;
     assert_eq!(followers.nr_waiting(0), 2);
     gate.open();
     until("all tasks are woken", || wakes.nr() == tasks.len());

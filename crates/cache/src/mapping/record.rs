@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
-use pagewell_frame::{FRAME_BYTES, FramePool, Order};
+use pagewell_frame::{FRAME_BYTES, FrameMeta, FrameNr, FramePool, Order};
 use pagewell_io::engine::{Job, Request, Target};
 use pagewell_io::pools::Engines;
 use pagewell_io::{Backend, FileId};
@@ -640,6 +640,18 @@ impl Mapping {
             }
             self.wait_for_change(page, &mut backoff);
         }
+    }
+
+    /// Claims as [`claim_present`](Self::claim_present) does. Also returns the page's frame, the
+    /// frame's metadata, and the page's state.
+    pub(crate) fn claim_page(
+        &self,
+        page: PageNr,
+    ) -> Option<(Claim<'_>, FrameNr, &FrameMeta, PageState)> {
+        let claim = self.claim_present(page)?;
+        let frame = claim.frame()?;
+        let record = self.pool().meta(frame);
+        Some((claim, frame, record, PageState::of(record)))
     }
 
     /// Waits after a failed attempt to use the slot of `page`: by `Seen::wait_for_claim` if it is

@@ -291,14 +291,9 @@ impl<'m> PageLocks<'m> {
         loop {
             let Found { reference, end } = Lookup(self.0).get(page, || 1)?;
             drop(reference);
-            let Some(claim) = self.0.claim_present(page) else {
+            let Some((claim, frame, record, state)) = self.0.claim_page(page) else {
                 continue;
             };
-            let Some(frame) = claim.frame() else {
-                continue;
-            };
-            let record = self.0.pool().meta(frame);
-            let state = PageState::of(record);
             if let Some(lock) = SeenLock::of(frame, state) {
                 drop(claim);
                 match if_locked {
@@ -328,14 +323,9 @@ impl<'m> PageLocks<'m> {
     /// Unlocks a page without changing it, so its tokens stay valid. Does nothing if the page was
     /// removed, which has ended the lock.
     pub(crate) fn unlock(self, page: PageNr, holder: u64) {
-        let Some(claim) = self.0.claim_present(page) else {
+        let Some((claim, _, record, state)) = self.0.claim_page(page) else {
             return;
         };
-        let Some(frame) = claim.frame() else {
-            return;
-        };
-        let record = self.0.pool().meta(frame);
-        let state = PageState::of(record);
         if !state.is_locked_by(holder) {
             return;
         }
@@ -352,15 +342,12 @@ impl<'m> PageLocks<'m> {
         edit: Edit<&[u8]>,
         spare: Option<UniqueFrame<'m>>,
     ) {
-        let (Some(writes), Some(claim)) = (self.0.writes_if_any(), self.0.claim_present(page))
-        else {
+        let Some(writes) = self.0.writes_if_any() else {
             return;
         };
-        let Some(frame) = claim.frame() else {
+        let Some((claim, frame, record, before)) = self.0.claim_page(page) else {
             return;
         };
-        let record = self.0.pool().meta(frame);
-        let before = PageState::of(record);
         if !before.is_locked_by(holder) {
             return;
         }

@@ -138,15 +138,10 @@ impl States<'_> {
         page: PageNr,
         after: impl Fn(PageState) -> PageState,
     ) {
-        let Some(claim) = self.0.claim_present(page) else {
+        let Some((claim, _, record, before)) = self.0.claim_page(page) else {
             // Truncated: none of its bytes must be written or kept.
             return;
         };
-        let Some(frame) = claim.frame() else {
-            return;
-        };
-        let record = self.0.pool().meta(frame);
-        let before = PageState::of(record);
         let after = after(before);
         self.0.note_state(writes, page, before, after);
         after.store(record);

@@ -8,7 +8,6 @@ use pagewell_frame::TryGetFrame;
 use crate::base::error::{Cause, Error, Failure, Op};
 use crate::base::page::PageNr;
 use crate::base::page_hooks::Hooks;
-use crate::base::page_state::PageState;
 use crate::dirty::commits::Sync;
 use crate::dirty::writes::{Storage, Writes};
 use crate::mapping::record::Mapping;
@@ -244,14 +243,9 @@ impl<'m> Giver<'m> {
 
     /// Step 1 for `page`. Returns `None` if it is not dirty, not resident, or past the end.
     fn take_dirty(self, writes: &Writes, page: PageNr) -> Result<Option<Outgoing<'m>>, Failure> {
-        let Some(claim) = self.0.claim_present(page) else {
+        let Some((claim, frame, record, before)) = self.0.claim_page(page) else {
             return Ok(None);
         };
-        let Some(frame) = claim.frame() else {
-            return Ok(None);
-        };
-        let record = self.0.pool().meta(frame);
-        let before = PageState::of(record);
         // A page past the end is that of a file that is growing or being truncated.
         let len = self.0.len_of(page, self.0.size());
         if !before.is_dirty() || len == 0 {

@@ -30,7 +30,6 @@ use pagewell_io::Aligned;
 use crate::base::error::{Cause, Error, ErrorKind, Failure, Op};
 use crate::base::page::PageNr;
 use crate::base::page_hooks::{Hooks, OutgoingPage, call_page_hook, is_zeros};
-use crate::base::page_state::PageState;
 use crate::dirty::commits::Sync;
 use crate::dirty::writes::{Storage, Writes};
 use crate::mapping::record::Mapping;
@@ -64,10 +63,7 @@ impl TailKeeper<'_> {
         if writes.loose_end() != Some(at) {
             return Ok(Tail::Settled);
         }
-        let Some(claim) = self.0.claim_present(page) else {
-            return Ok(Tail::Missing);
-        };
-        let Some(frame) = claim.frame() else {
+        let Some((claim, _, record, before)) = self.0.claim_page(page) else {
             return Ok(Tail::Missing);
         };
         let used = (at - (page << self.0.page_shift())) as usize;
@@ -79,8 +75,6 @@ impl TailKeeper<'_> {
             bytes[used..].fill(0);
             if let Err(failure) = self.write(hooks, &mut storage, (page, used), &mut bytes) {
                 // The bytes of the page in the backend are unknown.
-                let record = self.0.pool().meta(frame);
-                let before = PageState::of(record);
                 if !before.is_dirty() {
                     let after = match before.is_unclean() {
                         true => before.failed(),

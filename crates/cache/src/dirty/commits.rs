@@ -149,10 +149,7 @@ impl Lead<'_> {
 
     /// Step 6.
     pub(crate) fn end(self, result: &Result<(), Error>) {
-        let copy = match result {
-            Ok(()) => Ok(()),
-            Err(error) => Err(error.copied()),
-        };
+        let copy = result.as_ref().copied().map_err(Error::copied);
         self.commit.end(Outcome::Returned(copy));
     }
 }

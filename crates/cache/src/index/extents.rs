@@ -51,13 +51,12 @@ pub(super) struct Extents {
     nr_leaves: usize,
 }
 
-/// Memory that no leaf in use needs any more.
+/// Memory that no leaf in use needs any more: the bits of a cluster, and its part if no other
+/// cluster in use is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unused {
-    /// The bits of the cluster with this number.
-    Extent(usize),
-    /// The bits of the cluster with the first number, and the part with the second.
-    Part(usize, usize),
+pub(super) struct Unused {
+    pub(super) extent: usize,
+    pub(super) part: Option<usize>,
 }
 
 /// Number of bytes to charge in addition before the leaf can be entered.
@@ -127,9 +126,8 @@ impl Extents {
             return 0;
         }
         part.nr_extents -= 1;
-        let (unused, bytes) = if part.nr_extents != 0 {
-            (Unused::Extent(leaf / EXTENT_LEAVES), self.extent_bytes)
-        } else {
+        let (mut bytes, mut empty) = (self.extent_bytes, None);
+        if part.nr_extents == 0 {
             parts.remove(&nr);
             if parts.len() < parts.capacity() / 4 {
                 let nr_kept = 2 * parts.len();
@@ -138,10 +136,12 @@ impl Extents {
             let (word, bit) = self.bit_of(nr);
             // ORDERING: Relaxed; see `is_used`.
             word.fetch_and(!bit, Ordering::Relaxed);
-            (
-                Unused::Part(leaf / EXTENT_LEAVES, nr),
-                self.extent_bytes + self.part_bytes(nr),
-            )
+            bytes += self.part_bytes(nr);
+            empty = Some(nr);
+        }
+        let unused = Unused {
+            extent: leaf / EXTENT_LEAVES,
+            part: empty,
         };
         // Under the lock, so that no thread can enter a leaf there before the discard.
         discard(unused);
@@ -182,6 +182,10 @@ mod tests {
         }
     }
 
+    fn unused(extent: usize, part: Option<usize>) -> Unused {
+        Unused { extent, part }
+    }
+
     fn leave(extents: &Extents, leaf: usize) -> (usize, Option<Unused>) {
         let mut unused = None;
         (extents.leave(leaf, |found| unused = Some(found)), unused)
@@ -196,12 +200,12 @@ mod tests {
         assert!(extents.is_used(512) && extents.is_used(1023));
         assert!(!extents.is_used(511) && !extents.is_used(1024));
         assert_eq!(leave(&extents, 600), (0, None));
-        assert_eq!(leave(&extents, 601), (BITS, Some(Unused::Extent(37))));
+        assert_eq!(leave(&extents, 601), (BITS, Some(unused(37, None))));
         assert_eq!(enter(&extents, 607), BITS, "it was given back");
-        assert_eq!(leave(&extents, 607), (BITS, Some(Unused::Extent(37))));
+        assert_eq!(leave(&extents, 607), (BITS, Some(unused(37, None))));
         assert_eq!(
             leave(&extents, 640),
-            (PART + BITS, Some(Unused::Part(40, 1)))
+            (PART + BITS, Some(unused(40, Some(1))))
         );
         assert!(!extents.is_used(640));
         assert_eq!(enter(&extents, 640), PART + BITS);
@@ -212,7 +216,7 @@ mod tests {
         let extents = Extents::new(PART_LEAVES + 3, 0);
         assert_eq!(enter(&extents, 0), PART);
         assert_eq!(enter(&extents, PART_LEAVES + 2), 3 * 8 + NOTE_BYTES);
-        assert_eq!(leave(&extents, 0), (PART, Some(Unused::Part(0, 0))));
+        assert_eq!(leave(&extents, 0), (PART, Some(unused(0, Some(0)))));
     }
 
     #[test]

@@ -290,11 +290,7 @@ impl Index {
 
     /// Uncounts `leaf`, which is no longer in use. Returns the number of bytes to uncharge.
     pub(crate) fn leave(&self, leaf: usize) -> usize {
-        let discard = |unused| {
-            let (extent, part) = match unused {
-                Unused::Extent(extent) => (extent, None),
-                Unused::Part(extent, part) => (extent, Some(part)),
-            };
+        let discard = |Unused { extent, part }| {
             if let Some(beside) = &self.upkeep.beside {
                 let words = extent * EXTENT_WORDS..((extent + 1) * EXTENT_WORDS).min(beside.len());
                 beside.discard_zeros(words.start, words.len());

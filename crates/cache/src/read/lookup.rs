@@ -117,12 +117,11 @@ impl<'m> Lookup<'m> {
     #[inline(never)]
     fn wait_for_claim(self, page: PageNr, seen: Seen<'_>) -> Result<Waited, Error> {
         check_may_wait(Op::Read).map_err(|error| error.with_path(self.0.path()))?;
-        let is_fill = seen.slot.is_claimed_empty();
-        let report = is_fill.then(|| Followers::join(&self.0.followers, page));
-        let Some(report) = report else {
+        if !seen.slot.is_claimed_empty() {
             seen.wait_while_busy(self.0.claims());
             return Ok(Waited::Ended);
-        };
+        }
+        let report = Followers::join(&self.0.followers, page);
         report.wait(seen, self.0.claims());
         match report.error() {
             Some(error) => Err(error),

@@ -67,21 +67,11 @@ enum Why {
 }
 
 /// Resources that a wait has prepared for the next try of an edit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Spare<'f> {
     frame: Option<UniqueFrame<'f>>,
     has_made_clean: bool,
     backoff: Backoff,
-}
-
-impl Default for Spare<'_> {
-    fn default() -> Self {
-        Self {
-            frame: None,
-            has_made_clean: false,
-            backoff: Backoff::new(),
-        }
-    }
 }
 
 /// Reference that keeps a page cached until a write moves it, or it is truncated or invalidated.
@@ -238,7 +228,6 @@ impl MappedFile {
         let mapping = &*self.mapping;
         mapping.check_home(Op::Write)?;
         let writes = mapping.writes(Op::Write)?;
-        let not_now = |why| Ok((Tried::NotNow(Wait(why)), None));
         let throttle = match spare.has_made_clean {
             true => Throttle::Not,
             false => Throttle::AtShare,
@@ -271,7 +260,7 @@ impl MappedFile {
             Attempt::Locked(lock) => Why::Locked(lock),
             Attempt::Throttled => Why::TooManyUnclean,
         };
-        not_now(why)
+        Ok((Tried::NotNow(Wait(why)), None))
     }
 
     /// Waits for the condition `wait` that a try has returned, and stores resources for the next

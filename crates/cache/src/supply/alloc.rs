@@ -123,21 +123,10 @@ impl<'s> Charges<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::supply::policy::Eviction;
-    use pagewell_frame::{FramePool, PoolConfig};
-    use pagewell_sync::parking::WaitTable;
-
-    fn supply(nr_frames: usize) -> Supply {
-        Supply::new(
-            FramePool::new(&PoolConfig::new(nr_frames)).unwrap(),
-            Eviction::default(),
-            WaitTable::new(),
-        )
-    }
 
     #[test]
     fn charges_are_rounded_up_together_and_come_back() {
-        let supply = supply(16);
+        let supply = Supply::of_frames(16);
         Charges(&supply).charge(100).unwrap();
         Charges(&supply).charge(100).unwrap();
         assert_eq!(supply.pool().stats().nr_available(), 15);
@@ -154,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_charge_that_cannot_be_met_changes_nothing() {
-        let supply = supply(16);
+        let supply = Supply::of_frames(16);
         Charges(&supply).charge(4096).unwrap();
         assert!(Charges(&supply).charge(16 * 4096).is_err());
         assert_eq!(supply.pool().stats().nr_available(), 15);
@@ -166,7 +155,7 @@ mod tests {
     #[test]
     fn charges_at_the_same_moment_withhold_no_more_than_one_after_the_other() {
         const THREADS: usize = 8;
-        let supply = supply(64);
+        let supply = Supply::of_frames(64);
         let barrier = std::sync::Barrier::new(THREADS);
         for _ in 0..50 {
             std::thread::scope(|scope| {

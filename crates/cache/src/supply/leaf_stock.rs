@@ -84,17 +84,9 @@ impl LeafStock {
 mod tests {
     use super::*;
     use crate::supply::parts::Supply;
-    use crate::supply::policy::Eviction;
-    use pagewell_frame::{FramePool, PoolConfig};
-    use pagewell_sync::parking::WaitTable;
 
     // A 1024th of the pool is eight frames, the caller's included.
     const NR_FRAMES: usize = 8 << 10;
-
-    fn supply() -> Supply {
-        let pool = FramePool::new(&PoolConfig::new(NR_FRAMES)).unwrap();
-        Supply::new(pool, Eviction::default(), WaitTable::new())
-    }
 
     fn create_leaves(supply: &Supply, nr: usize) -> usize {
         let stock = &supply.leaf_stock;
@@ -113,7 +105,7 @@ mod tests {
 
     #[test]
     fn allocations_double_while_leaves_use_them_up() {
-        let supply = supply();
+        let supply = Supply::of_frames(NR_FRAMES);
         assert_eq!(create_leaves(&supply, 1), 7);
         drain(&supply);
         // Allocations of 1, 2, 4, 8 and 8 frames.
@@ -135,7 +127,7 @@ mod tests {
 
     #[test]
     fn first_allocation_after_a_close_is_as_large_as_the_use_before() {
-        let supply = supply();
+        let supply = Supply::of_frames(NR_FRAMES);
         assert_eq!(create_leaves(&supply, 1), 7);
         drain(&supply);
         // The first file with three leaves needs a second allocation, and those after it do not.
@@ -154,7 +146,7 @@ mod tests {
     /// An allocation that is partly used counts only by the leaves that used it.
     #[test]
     fn frames_that_no_leaf_used_do_not_count() {
-        let supply = supply();
+        let supply = Supply::of_frames(NR_FRAMES);
         assert_eq!(create_leaves(&supply, 4), 4);
         drain(&supply);
         assert_eq!(create_leaves(&supply, 5), 7);

@@ -130,21 +130,10 @@ impl<'s> Leaves<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::supply::policy::Eviction;
-    use pagewell_frame::{FramePool, PoolConfig};
-    use pagewell_sync::parking::WaitTable;
-
-    fn supply(nr_frames: usize) -> Supply {
-        Supply::new(
-            FramePool::new(&PoolConfig::new(nr_frames)).unwrap(),
-            Eviction::default(),
-            WaitTable::new(),
-        )
-    }
 
     #[test]
     fn a_large_pool_keeps_neighbours_in_stock_and_gives_them_back() {
-        let supply = supply(16 * 1024);
+        let supply = Supply::of_frames(16 * 1024);
         let frames: Vec<_> = (0..16)
             .map(|_| {
                 Leaves(&supply)
@@ -168,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_small_pool_keeps_none() {
-        let supply = supply(64);
+        let supply = Supply::of_frames(64);
         let frame = Leaves(&supply)
             .frame(|allocator| allocator.alloc(Order::ZERO))
             .unwrap();

@@ -74,6 +74,12 @@ impl Supply {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn of_frames(nr_frames: usize) -> Self {
+        let pool = FramePool::new(&pagewell_frame::PoolConfig::new(nr_frames)).unwrap();
+        Self::new(pool, Eviction::default(), WaitTable::new())
+    }
+
     #[inline]
     pub(crate) fn pool(&self) -> &FramePool {
         &self.claims.pool

@@ -66,19 +66,6 @@ struct State {
     nr_waiters: usize,
 }
 
-/// Wait for shared credit.
-#[derive(Debug, Default)]
-struct Wait {
-    began: Option<Instant>,
-}
-
-impl Wait {
-    /// Returns `true` if [`LONGEST`] has passed since the first call.
-    fn is_too_long(&mut self) -> bool {
-        self.began.get_or_insert_with(Instant::now).elapsed() >= LONGEST
-    }
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct OfFile(AtomicUsize);
 
@@ -162,9 +149,7 @@ impl InFlight {
         let mut permit = self.empty_permit(of_file, self.shards.own());
         permit.try_extend(nr_frames).then_some(permit)
     }
-}
 
-impl InFlight {
     fn empty_permit<'s>(&'s self, of_file: &'s OfFile, shard: usize) -> Permit<'s> {
         ledger::acquired(Resource::Reservation, 1);
         Permit {
@@ -201,11 +186,13 @@ impl Stock {
         if elsewhere() {
             return false;
         }
-        let mut wait = Wait::default();
+        let mut began = None;
+        // Returns `true` if `LONGEST` has passed since the first call.
+        let mut is_too_long = || began.get_or_insert_with(Instant::now).elapsed() >= LONGEST;
         let mut state = lock(&self.state);
         while state.nr_frames != 0
             && !self.fits(&state, of_file, nr_frames)
-            && !(self.may_exceed(&state, of_file, nr_frames) && wait.is_too_long())
+            && !(self.may_exceed(&state, of_file, nr_frames) && is_too_long())
         {
             state.nr_waiters += 1;
             state = self.wait(state);

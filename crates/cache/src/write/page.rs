@@ -231,12 +231,7 @@ impl<'m> PageWriter<'m> {
 
     fn is_whole(self, page: PageNr, edit: Edit<impl Change>) -> bool {
         let start = page * self.0.page_size() as u64;
-        let of_file = self
-            .0
-            .size()
-            .saturating_sub(start)
-            .min(self.0.page_size() as u64) as usize;
-        edit.covers(of_file) || start >= self.0.fill_size()
+        edit.covers(self.0.len_of(page, self.0.size())) || start >= self.0.fill_size()
     }
 
     #[inline(always)]

@@ -32,10 +32,12 @@ pub(super) enum Next {
     Sync,
 }
 
-/// First failure of several calls. Later ones of other causes are recorded for the handles.
+/// First failure of several calls, and number of pages of the others. Later failures of other
+/// causes are recorded for the handles.
 struct FirstFailure<'w> {
     writes: &'w Writes,
     failure: Option<Failure>,
+    nr_taken: usize,
 }
 
 impl FirstFailure<'_> {
@@ -50,6 +52,12 @@ impl FirstFailure<'_> {
             Some(_) => self.writes.errors.note(&failure),
         }
         None
+    }
+
+    fn settled(&mut self, nr_pages: usize, result: Result<(), Failure>) {
+        if self.note(result).is_some() {
+            self.nr_taken += nr_pages;
+        }
     }
 }
 
@@ -101,11 +109,11 @@ impl<'m> Giver<'m> {
         pages: Range<PageNr>,
         next: Next,
     ) -> Result<usize, Error> {
-        let mut nr_taken = 0;
         let mut from = pages.start;
         let mut failures = FirstFailure {
             writes,
             failure: None,
+            nr_taken: 0,
         };
         // The flush ends even if a writer keeps extending the file.
         let mut end = self.0.nr_pages().min(pages.end);
@@ -138,11 +146,7 @@ impl<'m> Giver<'m> {
             }
             if let Some(hooks) = self.0.hooks() {
                 if let Some(flight) = &mut flight {
-                    flight.make_room(&mut |nr_pages, result| {
-                        if failures.note(result).is_some() {
-                            nr_taken += nr_pages;
-                        }
-                    });
+                    flight.make_room(&mut |nr_pages, result| failures.settled(nr_pages, result));
                 }
                 let changed = changes.change(hooks, &mut run);
                 if (run.nr_pages() as u64) < nr_given {
@@ -158,11 +162,7 @@ impl<'m> Giver<'m> {
             if is_deep && flight.is_none() && has_more() {
                 flight = failures.note(Flight::begin(self.0, storage));
             }
-            let mut settled = |nr_pages, result: Result<(), Failure>| {
-                if failures.note(result).is_some() {
-                    nr_taken += nr_pages;
-                }
-            };
+            let mut settled = |nr_pages, result| failures.settled(nr_pages, result);
             if let Some(flight) = &mut flight {
                 flight.give(storage, run, &mut settled);
             } else {
@@ -192,18 +192,15 @@ impl<'m> Giver<'m> {
             }
         }
         if let Some(flight) = flight {
-            flight.finish(storage, &mut |nr_pages, result| {
-                if failures.note(result).is_some() {
-                    nr_taken += nr_pages;
-                }
-            });
+            let settled = &mut |nr_pages, result| failures.settled(nr_pages, result);
+            flight.finish(storage, settled);
         }
         if self.0.hooks().is_some() {
             // The written pages do not encode the end of the file.
             failures.note(StorageSize(self.0).know_size(storage));
         }
         match failures.failure {
-            None => Ok(nr_taken),
+            None => Ok(failures.nr_taken),
             // The caller repeats the sync if the backend was interrupted. No refusal is repeated.
             Some(failure)
                 if next == Next::Sync

@@ -15,23 +15,12 @@ use crate::dirty::writes::Writes;
 use crate::mapping::record::Mapping;
 use crate::writeback::durable::States;
 
-/// Error of a page codec that has encoded a page with a nonzero byte as zeros.
-#[derive(Debug)]
-struct StoredAsZeros;
-
-impl std::fmt::Display for StoredAsZeros {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(
-            "the page codec encodes a page that is not zeros as zeros, which would be read \
-             as a hole",
-        )
-    }
-}
-
-impl std::error::Error for StoredAsZeros {}
-
+/// Returns the error of a page codec that has encoded a page with a nonzero byte as zeros.
 pub(super) fn stored_as_zeros() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, StoredAsZeros)
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "the page codec encodes a page that is not zeros as zeros, which would be read as a hole",
+    )
 }
 
 pub(super) struct Outgoing<'m> {

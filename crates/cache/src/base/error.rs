@@ -5,7 +5,7 @@ use std::{fmt, io};
 use pagewell_io::{Forked, identity::AmbiguousFile};
 
 macro_rules! kinds {
-    ($($(#[doc = $doc:literal])* $name:ident = $errno:ident, $message:literal;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident = $errno:ident, $io:ident, $message:literal;)*) => {
         /// Kind of an error.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
@@ -24,6 +24,12 @@ macro_rules! kinds {
                 }
             }
 
+            const fn io_kind(self) -> io::ErrorKind {
+                match self {
+                    $(Self::$name => io::ErrorKind::$io,)*
+                }
+            }
+
             const fn message(self) -> &'static str {
                 match self {
                     $(Self::$name => $message,)*
@@ -35,69 +41,69 @@ macro_rules! kinds {
 
 kinds! {
     /// The file does not exist.
-    NotFound = ENOENT, "no such file";
+    NotFound = ENOENT, NotFound, "no such file";
     /// `create_new` was set, and the file exists.
-    AlreadyExists = EEXIST, "the file exists";
+    AlreadyExists = EEXIST, AlreadyExists, "the file exists";
     /// The path is too long, has a NUL byte, passes through a file, or has over 40 symbolic links.
-    InvalidPath = ENAMETOOLONG, "invalid path";
+    InvalidPath = ENAMETOOLONG, InvalidFilename, "invalid path";
     /// The operating system denies access, or the file system is mounted read-only.
-    PermissionDenied = EACCES, "permission denied";
+    PermissionDenied = EACCES, PermissionDenied, "permission denied";
     /// The identity of the file is ambiguous: its device and inode number are those of another open
     /// file, or change while the file is open. The file was neither read nor changed.
-    AmbiguousFile = ENOTUNIQ, "the file's identity is ambiguous";
+    AmbiguousFile = ENOTUNIQ, Other, "the file's identity is ambiguous";
     /// The path names a directory, a pipe, or another object without random access or a size.
-    NotAFile = EISDIR, "not a regular file or block device";
+    NotAFile = EISDIR, IsADirectory, "not a regular file or block device";
     /// A setting is out of range; the message names it.
-    InvalidConfig = EINVAL, "a setting is out of range";
+    InvalidConfig = EINVAL, InvalidInput, "a setting is out of range";
     /// The page size is not 4, 8, 16, 32 or 64 KiB.
-    InvalidPageSize = EINVAL, "the page size must be 4, 8, 16, 32 or 64 KiB";
+    InvalidPageSize = EINVAL, InvalidInput, "the page size must be 4, 8, 16, 32 or 64 KiB";
     /// The file is open already, with another page size.
-    PageSizeMismatch = EINVAL, "the file is already open with another page size";
+    PageSizeMismatch = EINVAL, InvalidInput, "the file is already open with another page size";
     /// The file is already open with another option, which the message names.
-    OptionsMismatch = EINVAL, "the file is already open with other options";
+    OptionsMismatch = EINVAL, InvalidInput, "the file is already open with other options";
     /// The page begins at or past the end of the file, or a read that must return all of its bytes
     /// ([`File::read_exact_at`](crate::File::read_exact_at)) extends past it.
-    OutOfRange = ENXIO, "past the end of the file";
+    OutOfRange = ENXIO, InvalidInput, "past the end of the file";
     /// The file is, or would be, larger than the cache can index, or than its device, its file
     /// system or the limit of the process (RLIMIT_FSIZE) allows. The message names the limit.
-    FileTooLarge = EFBIG, "the file is too large";
+    FileTooLarge = EFBIG, FileTooLarge, "the file is too large";
     /// The file was truncated outside the cache.
-    Truncated = EIO, "the file was truncated since it was opened";
+    Truncated = EIO, UnexpectedEof, "the file was truncated since it was opened";
     /// No frame could be freed (the message gives the number of frames in each state), or an append
     /// is longer than the number of bytes of one file that may be dirty (the message states it).
-    OutOfFrames = ENOMEM, "no frame of the cache can be freed";
+    OutOfFrames = ENOMEM, OutOfMemory, "no frame of the cache can be freed";
     /// The closure of a view ([`File::view`](crate::File::view)) returned `Torn` although the page
     /// did not change, or made more accesses than any valid traversal of a page takes.
-    Malformed = EUCLEAN, "the page's contents are inconsistent";
+    Malformed = EUCLEAN, InvalidData, "the page's contents are inconsistent";
     /// The stored bytes are not those that were written, as detected by the program's page codec
     /// ([`PageHooks::after_read`](crate::PageHooks::after_read)). The error names the page, and no
     /// reader saw its bytes. Or the stored size is not valid for a file with a page codec.
-    Corrupt = EBADMSG, "the stored bytes failed verification";
+    Corrupt = EBADMSG, InvalidData, "the stored bytes failed verification";
     /// The page has the maximum number of references (2^30).
-    TooManyPins = EOVERFLOW, "the page has the maximum number of references";
+    TooManyPins = EOVERFLOW, Other, "the page has the maximum number of references";
     /// The operating system refused memory.
-    OutOfMemory = ENOMEM, "out of memory";
+    OutOfMemory = ENOMEM, OutOfMemory, "out of memory";
     /// A limit on open files or threads, which the message names, is reached.
-    LimitReached = EMFILE, "resource limit reached";
+    LimitReached = EMFILE, Other, "resource limit reached";
     /// The file or the handle is open for reading only.
-    ReadOnly = EBADF, "the file is open for reading only";
+    ReadOnly = EBADF, PermissionDenied, "the file is open for reading only";
     /// The file is open for writing through another open file description, or is being executed.
-    Busy = EBUSY, "the file is open for writing elsewhere";
+    Busy = EBUSY, ResourceBusy, "the file is open for writing elsewhere";
     /// The file is at its quota of dirty pages, which cannot be written back (see the message).
-    Throttled = EAGAIN, "the file is at its quota of dirty pages";
+    Throttled = EAGAIN, WouldBlock, "the file is at its quota of dirty pages";
     /// A page is pinned for writing; the message may name it.
-    Locked = EBUSY, "a page is pinned for writing";
+    Locked = EBUSY, ResourceBusy, "a page is pinned for writing";
     /// The call would wait for its own thread, because the thread is in a callback of the file or
     /// in a page codec of any file, or has the page pinned for writing. The message names the case.
-    Deadlock = EDEADLK, "the call would wait for its own thread";
+    Deadlock = EDEADLK, Deadlock, "the call would wait for its own thread";
     /// A callback or page codec of the program refused a page; the source is its error.
-    Refused = ECANCELED, "the program's callback refused a page";
+    Refused = ECANCELED, Other, "the program's callback refused a page";
     /// The process is a fork of the one that created the cache.
-    Forked = EBADF, "this process is a fork of the one that created the cache";
+    Forked = EBADF, Other, "this process is a fork of the one that created the cache";
     /// A requested engine, direct I/O or file locks are unavailable; the message gives the reason.
-    Unavailable = EOPNOTSUPP, "the requested facility is unavailable";
+    Unavailable = EOPNOTSUPP, Unsupported, "the requested facility is unavailable";
     /// The backend failed; the source is its error.
-    Io = EIO, "the backend failed";
+    Io = EIO, Other, "the backend failed";
 }
 
 /// Operation that failed.
@@ -430,37 +436,8 @@ impl From<Error> for io::Error {
         let kind = match (error.kind(), of_source) {
             (ErrorKind::NotAFile, _) => io::ErrorKind::IsADirectory,
             (_, Some(kind)) => kind,
-            (ErrorKind::NotFound, None) => io::ErrorKind::NotFound,
-            (ErrorKind::AlreadyExists, None) => io::ErrorKind::AlreadyExists,
-            (ErrorKind::InvalidPath, None) => io::ErrorKind::InvalidFilename,
-            (ErrorKind::PermissionDenied, None) => io::ErrorKind::PermissionDenied,
             (ErrorKind::OutOfRange, None) if error.op() == Op::Read => io::ErrorKind::UnexpectedEof,
-            (
-                ErrorKind::InvalidConfig
-                | ErrorKind::InvalidPageSize
-                | ErrorKind::PageSizeMismatch
-                | ErrorKind::OptionsMismatch
-                | ErrorKind::OutOfRange,
-                None,
-            ) => io::ErrorKind::InvalidInput,
-            (ErrorKind::Malformed | ErrorKind::Corrupt, None) => io::ErrorKind::InvalidData,
-            (ErrorKind::FileTooLarge, None) => io::ErrorKind::FileTooLarge,
-            (ErrorKind::Truncated, None) => io::ErrorKind::UnexpectedEof,
-            (ErrorKind::OutOfFrames | ErrorKind::OutOfMemory, None) => io::ErrorKind::OutOfMemory,
-            (ErrorKind::ReadOnly, None) => io::ErrorKind::PermissionDenied,
-            (ErrorKind::Busy | ErrorKind::Locked, None) => io::ErrorKind::ResourceBusy,
-            (ErrorKind::Throttled, None) => io::ErrorKind::WouldBlock,
-            (ErrorKind::Deadlock, None) => io::ErrorKind::Deadlock,
-            (ErrorKind::Unavailable, None) => io::ErrorKind::Unsupported,
-            (
-                ErrorKind::TooManyPins
-                | ErrorKind::LimitReached
-                | ErrorKind::AmbiguousFile
-                | ErrorKind::Forked
-                | ErrorKind::Io
-                | ErrorKind::Refused,
-                None,
-            ) => io::ErrorKind::Other,
+            (kind, None) => kind.io_kind(),
         };
         Self::new(kind, error)
     }

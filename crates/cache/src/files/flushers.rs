@@ -12,8 +12,9 @@
 //!
 //! # Locks
 //!
-//! During a callback, the flusher has a weak reference ([`super::state::visit`]; at a close, a strong one)
-//! to the file and holds its writeback lock, but holds no lock that operations on other files need.
+//! During a callback, the flusher has a weak reference to the file ([`super::state::visit`]; at a
+//! close, a strong one), and holds its writeback lock, but no lock that operations on other files
+//! need.
 //!
 //! [`Rounds`] serialises callers that stop the requests ([`crate::Cache::quiesce`]).
 

@@ -3,9 +3,9 @@
 //! A handle has a *strong reference* to its file ([`Opened`]). When the last one is dropped, the
 //! file is closed: its pages and its index are freed, and its lock is released. The watcher,
 //! flushers, in-flight fills, offloaded calls, threads that wait for clean pages, and evictions of
-//! leaves have *weak references* ([`super::state::visit`], [`crate::mapping::visitor`]). The thread that
-//! drops the last strong reference waits until no weak reference is left, so the drop of a weak one
-//! never closes a file. Pins do not keep a file open.
+//! leaves have *weak references* ([`crate::mapping::visitor`]). The thread that drops the last
+//! strong reference waits until no weak reference is left, so the drop of a weak one never closes a
+//! file. Pins do not keep a file open.
 //!
 //! # Protocol
 //!

@@ -1,5 +1,5 @@
-//! Creation of a cache's [`Files`], callbacks of lower layers, and work of its threads: scans of the
-//! watcher, requests to flushers.
+//! Creation of a cache's [`Files`], callbacks of lower layers, and work of the cache's threads:
+//! scans of the watcher, requests to flushers.
 
 use std::sync::{Arc, Weak};
 

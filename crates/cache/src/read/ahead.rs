@@ -1,8 +1,8 @@
 //! Readahead: [`Streams`] of a handle, and submission of reads.
 //!
-//! The state of a handle is a hint, under a lock that no read waits for. Only misses and first reads of marked pages change it. [`Way::Apart`] is
-//! for backends below which no other layer reads ahead
-//! ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
+//! The state of a handle is a hint, under a lock that no read waits for. Only misses and first
+//! reads of marked pages change it. [`Way::Apart`] is for backends below which no other layer reads
+//! ahead ([`Mapping::is_deep`](crate::mapping::record::Mapping)).
 
 use std::ops::Range;
 

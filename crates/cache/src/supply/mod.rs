@@ -2,9 +2,9 @@
 //!
 //! Owns. Every source of free frames: budget reservations of fills ([`permits`]), and transfers in
 //! flight ([`transfers`]); memory outside of frames, for which frames are *withheld* ([`budget`]);
-//! [`leaves`] and their frames ([`leaf_stock`]); eviction of one page or leaf ([`evict`]), its order
-//! ([`policy`]), reclaim passes ([`reclaim`]), their statistics and error ([`census`]). The entry
-//! point is [`alloc`], and the state one value ([`Supply`](parts::Supply)).
+//! [`leaves`] and their frames ([`leaf_stock`]); eviction of one page or leaf ([`evict`]), its
+//! order ([`policy`]), reclaim passes ([`reclaim`]), their statistics and error ([`census`]). The
+//! entry point is [`alloc`], and the state one value ([`Supply`](parts::Supply)).
 //!
 //! Calls `base` and `index`, and the owner of the files, to which leaves belong, through
 //! [`LeafOwners`](parts::LeafOwners).

@@ -1,8 +1,8 @@
 //! Writes to pages in the cache, and changes of file sizes.
 //!
-//! Owns. Writes within a page ([`page`]), and of any length and past the end ([`growth`]); pages pinned
-//! for writing and their locks ([`pin_mut`]), and waits for these ([`lock_wait`]); moves of pages to
-//! other frames ([`moves`]).
+//! Owns. Writes within a page ([`page`]), and of any length and past the end ([`growth`]); pages
+//! pinned for writing and their locks ([`pin_mut`]), and waits for these ([`lock_wait`]); moves of
+//! pages to other frames ([`moves`]).
 //!
 //! Calls `base`, `index`, `supply`, `dirty`, `mapping`; `read` for missing pages; `writeback` for
 //! the size of the backend and its bytes after the end.

@@ -151,10 +151,10 @@ impl States<'_> {
 }
 
 /// Writes in ascending order that the backend has accepted, and whose sync was not started
-/// ([`Backend::begin_sync`](pagewell_io::Backend::begin_sync)). A sync is started for one range: the bytes
-/// in its gaps are clean in the backend, or are to be synced too. During a flush, such calls only
-/// keep the device busy, so few of them suffice ([`MIN_BYTES`](Self::MIN_BYTES)). Before a sync
-/// that is due, throttled writers must see that calls return, so each call must be short
+/// ([`Backend::begin_sync`](pagewell_io::Backend::begin_sync)). A sync is started for one range:
+/// the bytes in its gaps are clean in the backend, or are to be synced too. During a flush, such
+/// calls only keep the device busy, so few of them suffice ([`MIN_BYTES`](Self::MIN_BYTES)). Before
+/// a sync that is due, throttled writers must see that calls return, so each call must be short
 /// ([`MIN_BYTES_BEFORE_SYNC`](Self::MIN_BYTES_BEFORE_SYNC)).
 #[derive(Debug, Default)]
 pub(super) struct Unstarted {

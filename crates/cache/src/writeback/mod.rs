@@ -1,8 +1,8 @@
 //! Writeback: writing dirty pages to the backend, and making them durable.
 //!
 //! Owns. The writeback protocol of one file: writes of page ranges ([`give`], [`run`], concurrent
-//! [`flight`]), syncs of the backend ([`durable`]), its size ([`size`], [`tail`]), flushes and syncs
-//! of the file, and removal of unwritten bytes ([`flush`]).
+//! [`flight`]), syncs of the backend ([`durable`]), its size ([`size`], [`tail`]), flushes and
+//! syncs of the file, and removal of unwritten bytes ([`flush`]).
 //!
 //! Calls `base`, `dirty`, `mapping`, and the writeback callback. `files` decides when to write
 //! back, and on which thread.

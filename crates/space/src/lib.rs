@@ -5,11 +5,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `api` | public handles and calls: [`Spaces`], [`Space`] |
-//! | `change` | mapping, unmapping, protecting and moving areas; forks |
+//! | `api` | calls of the handles |
+//! | `change` | mapping, unmapping, protecting and moving areas; forks; migrations |
 //! | `access` | reads, writes, pins, views and their faults; mapped files |
-//! | `mm` | state of a space, and of all spaces of a pool |
-//! | `motion` | migration and compaction |
+//! | `mm` | state of a space, and of all spaces of a pool; their handles: [`Spaces`], [`Space`] |
+//! | `motion` | moves of isolated pages; compaction |
 //! | `areas` | areas, policies, areas that map a file; truncation of files |
 //! | `tables` | page tables, which several spaces may share |
 //! | `pages` | frames of pages, counts of their entries; search for the areas that may map a page |
@@ -43,13 +43,13 @@ mod tests;
 mod words;
 
 pub use access::pin::{OwnedPin, Pin};
-pub use api::cache::CacheSpaces;
-pub use api::handles::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};
-pub use areas::maps::Sharing;
-pub use areas::policy::Policy;
+pub use areas::file::Sharing;
+pub use areas::options::Policy;
+pub use areas::options::{AreaInfo, MapOptions};
 pub use change::fork::ForkMode;
-pub use change::options::{AreaInfo, MapOptions};
 pub use error::{Error, ErrorKind, Op};
+pub use mm::handles::CacheSpaces;
+pub use mm::handles::{DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};
 pub use motion::report::{Engine, Migrated, NotMoved};
 pub use supply::source::FrameSource;
 pub use words::pte::Protection;

@@ -33,11 +33,10 @@ use pagewell_sync::read;
 use crate::access::optimistic::SHORT_BYTES;
 use crate::areas::area::Area;
 use crate::areas::cut;
-use crate::areas::file::FileArea;
-use crate::areas::maps::Sharing;
+use crate::areas::file::{FileArea, Sharing};
 use crate::error::ErrorKind;
 use crate::mm::space::Mm;
-use crate::supply::raw;
+use crate::supply::view;
 use crate::words::claim;
 
 pub(crate) enum Slow {
@@ -216,7 +215,7 @@ impl<'m> FileAccess<'m> {
             (Tried::Done, Some(reference)) if is_absent() => {
                 // The file and the space use the frames of one pool, which the space keeps alive.
                 let frame = reference.into_raw();
-                Ok(Copied::Done(raw::pins_reference(
+                Ok(Copied::Done(view::pins_reference(
                     self.mm.shared.pool(),
                     frame,
                 )))

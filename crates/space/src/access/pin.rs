@@ -1,7 +1,7 @@
 //! Pins: bytes of a page in place, as they were when it was pinned.
 //!
 //! A pin claims the entry, takes a reference to the frame, and clears the writable bit, so a later
-//! write finds the reference and goes to a copy ([`crate::words::cow`]). A pinned page is not
+//! write finds the reference and goes to a copy ([`crate::words::counts`]). A pinned page is not
 //! migrated: the first walk prevents new pins, and a later step finds earlier ones.
 //!
 //! A page of a file without a private copy is pinned in the cache: a write to the file then
@@ -21,9 +21,8 @@ use pagewell_sync::thread::Backoff;
 use crate::access::fault::Faulter;
 use crate::access::files::{Copied, Fault, FileAccess};
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::shared::Shared;
-use crate::mm::space::Mm;
-use crate::supply::raw;
+use crate::mm::space::{Mm, Shared};
+use crate::supply::view;
 use crate::words::claim::{Claim, look};
 use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
@@ -231,7 +230,7 @@ impl Pin<'_> {
 
 impl Drop for OwnedPin {
     fn drop(&mut self) {
-        drop(raw::pins_reference(self.shared.pool(), self.frame));
+        drop(view::pins_reference(self.shared.pool(), self.frame));
     }
 }
 
@@ -239,7 +238,7 @@ impl Deref for Pin<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        raw::pinned_slice(
+        view::pinned_slice(
             self.reference.pool(),
             self.reference.frame(),
             self.off,
@@ -252,7 +251,7 @@ impl Deref for OwnedPin {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        raw::pinned_slice(self.shared.pool(), self.frame, self.off, self.len)
+        view::pinned_slice(self.shared.pool(), self.frame, self.off, self.len)
     }
 }
 

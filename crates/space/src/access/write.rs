@@ -23,7 +23,7 @@
 //! 1. Find the area, and check that it permits writes.
 //! 2. Obtain an exclusive table: create one, take one over, or copy a shared one.
 //! 3. An empty entry gets a new page of zeros, or in a private area of a file a copy of the file's
-//!    page. For a page that is not writable, [`crate::words::cow`] decides, under the claim: write
+//!    page. For a page that is not writable, [`crate::words::counts`] decides, under the claim: write
 //!    in place after all, or to a new copy. Frames are allocated before the claim. At a migration
 //!    entry, the write releases all locks and waits. In a shared area, it goes to the file
 //!    ([`crate::access::files`]).
@@ -41,14 +41,13 @@ use pagewell_sync::thread::Backoff;
 
 use crate::access::fault::{Faulter, NewPage};
 use crate::access::files::{Copied, Fault, FileAccess};
-use crate::areas::file::FileArea;
-use crate::areas::maps::Sharing;
+use crate::areas::file::{FileArea, Sharing};
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
-use crate::words::cow::{Cow, decide};
+use crate::words::counts::{Cow, decide};
 use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::words::pmd::Pmd;

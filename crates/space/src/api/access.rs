@@ -10,8 +10,8 @@ use crate::access::pin::{Pin, Pinner};
 use crate::access::read::Reader;
 use crate::access::view::Viewer;
 use crate::access::write::Writer;
-use crate::api::handles::Space;
 use crate::error::{Error, ErrorKind, Op};
+use crate::mm::handles::Space;
 
 const WORD: usize = size_of::<u64>();
 

@@ -4,16 +4,15 @@ use std::ops::Range;
 
 use pagewell_cache::File;
 
-use crate::api::handles::Space;
-use crate::areas::maps::Sharing;
-use crate::areas::policy::Policy;
+use crate::areas::file::Sharing;
+use crate::areas::options::{AreaInfo, MapOptions, Policy};
 #[cfg(feature = "baselines")]
 use crate::change::fork::ForkMode;
 use crate::change::fork::Forker;
 use crate::change::map::Mapper;
 use crate::change::map_file::FileMapper;
-use crate::change::options::{AreaInfo, MapOptions};
 use crate::error::Error;
+use crate::mm::handles::Space;
 use crate::words::pte::Protection;
 
 impl Space {

@@ -1,8 +1,5 @@
-//! Public handles ([`handles::Spaces`], [`handles::Space`]), their calls and checks of arguments.
+//! Calls of the public handles, and checks of their arguments.
 
 mod access;
 mod areas;
-pub(crate) mod cache;
-pub(crate) mod handles;
 mod motion;
-mod verify;

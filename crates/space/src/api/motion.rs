@@ -5,9 +5,9 @@ use std::ops::Range;
 use pagewell_frame::{Order, Place, UniqueFrame};
 use pagewell_sync::read;
 
-use crate::api::handles::{Space, Spaces};
+use crate::change::migrate::Migrator;
 use crate::error::{Error, ErrorKind, Op};
-use crate::motion::migrate::Migrator;
+use crate::mm::handles::{Space, Spaces};
 use crate::motion::report::{Engine, Migrated};
 
 impl Space {

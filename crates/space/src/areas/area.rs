@@ -1,14 +1,14 @@
 //! Areas, and their links to the pages that they may map.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use pagewell_frame::{FRAME_BYTES, Order, Place};
 use pagewell_sync::{Mutex, lock};
 
-use crate::areas::file::FileArea;
-use crate::areas::maps::LinkedSpace;
-use crate::areas::policy::Policy;
+use crate::areas::file::{FileArea, LinkedSpace};
+use crate::areas::options::Policy;
 use crate::pages::family::Family;
 use crate::pages::links::Link;
 use crate::pages::owner::Binding;
@@ -180,5 +180,23 @@ impl Area {
             inherited,
             own: Mutex::new(None),
         }
+    }
+}
+
+/// Drops unmapped areas one by one. The caller holds no lock. If a backend panics, the other files
+/// are still closed, and then the first panic resumes.
+pub(crate) fn close(areas: Vec<Area>) {
+    let mut first = None;
+    for area in areas {
+        // A panic leaves no state of this crate inconsistent; a backend guards its own state.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(area))) {
+            first.get_or_insert(panic);
+        }
+    }
+    // If this thread is panicking already, only that panic is reported.
+    if let Some(panic) = first
+        && !std::thread::panicking()
+    {
+        resume_unwind(panic);
     }
 }

@@ -19,7 +19,7 @@
 //! - C1. The visit of a space holds its structure lock and its unsharing lock, so none of its
 //!   tables is being copied or moved. Afterwards, neither these tables nor later copies of them
 //!   have entries past the end.
-//! - C2. A space whose table has a copy is linked (F3 of [`crate::areas::maps`]). A fork is linked
+//! - C2. A space whose table has a copy is linked (F3 of [`crate::areas::file`]). A fork is linked
 //!   before it receives its parent's tables. A fork that received them before the parent's visit is
 //!   therefore linked by then, and the visits continue until no linked space is unvisited.
 //! - C3. A parent is visited before its forks. A fork visited first might have no tables yet, and
@@ -45,8 +45,7 @@ use pagewell_cache::FileUser;
 use pagewell_frame::FRAME_BYTES;
 use pagewell_sync::atomic::{Ordering, fence};
 
-use crate::areas::file::FileArea;
-use crate::areas::maps::{FileMaps, LinkedSpace};
+use crate::areas::file::{FileArea, FileMaps, LinkedSpace};
 
 impl FileUser for FileMaps {
     fn cut(&self, size: u64) {

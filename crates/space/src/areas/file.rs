@@ -5,6 +5,12 @@
 //! anonymous page. No entry names a page of a file, so the cache evicts, writes back, truncates or
 //! moves its pages without a search for entries
 //! (`docs/adr/0010-mapped-files-use-the-file-index.md`).
+//!
+//! Each file has an interval tree of its private areas, by their position in the file, in units of
+//! 4 KiB, to find copies in a truncation ([`crate::areas::cut`]).
+//!
+//! F3: a private area is linked from before an entry of its space can name a copy of a page of the
+//! file until no entry does. F1 of [`crate::pages::family`] states the same for families.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,8 +19,7 @@ use std::sync::Arc;
 use pagewell_cache::MappedFile;
 use pagewell_frame::{FRAME_BYTES, Order};
 
-use crate::areas::maps::{FileMaps, LinkedSpace, Sharing};
-use crate::pages::links::Link;
+use crate::pages::links::{Link, Links};
 use crate::tables::of_space::PageTables;
 use crate::words::claim::look;
 use crate::words::directory::Directory;
@@ -181,5 +186,41 @@ impl fmt::Debug for FileArea {
             .field("range", &self.range)
             .field("first_byte", &self.first_byte)
             .finish_non_exhaustive()
+    }
+}
+
+/// Destination of writes to an area that maps a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sharing {
+    /// Writes go to the file.
+    Shared,
+    /// Writes change private copies of the pages.
+    Private,
+}
+
+pub(crate) trait LinkedSpace: Send + Sync {
+    fn directory(&self) -> &Directory;
+
+    /// Drops copies, in areas linked to `maps`, of pages past the end of a file of `size` bytes.
+    fn drop_copies(&self, maps: &FileMaps, size: u64);
+}
+
+pub(crate) struct FileMaps {
+    pub(crate) private: Links<Arc<dyn LinkedSpace>>,
+}
+
+impl FileMaps {
+    pub(crate) fn new() -> Self {
+        Self {
+            private: Links::new(),
+        }
+    }
+}
+
+impl fmt::Debug for FileMaps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileMaps")
+            .field("private", &self.private)
+            .finish()
     }
 }

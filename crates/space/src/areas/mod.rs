@@ -1,16 +1,14 @@
 //! Areas: the mapped ranges of addresses of a space.
 //!
-//! - May call: modules below; files by `MappedFile`, and spaces above by [`maps::LinkedSpace`].
+//! - May call: modules below; files by `MappedFile`, and spaces above by [`file::LinkedSpace`].
 //! - Promises: an area is linked from before it can have an entry until it has none (F1 of
-//!   [`crate::pages::family`], F3 of [`maps`]). Each noted file is mapped (M1 of [`noted`]). After
+//!   [`crate::pages::family`], F3 of [`file`]). Each noted file is mapped (M1 of [`noted`]). After
 //!   a truncation no space has a copy of a page past the end (C1 to C3 of [`cut`]).
 //! - Locks: the lock of an area's own family; those of links. The caller holds the structure lock.
 
 pub(crate) mod area;
-pub(crate) mod close;
 pub(crate) mod cut;
 pub(crate) mod file;
-pub(crate) mod maps;
 pub(crate) mod noted;
-pub(crate) mod policy;
+pub(crate) mod options;
 pub(crate) mod set;

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::areas::area::Area;
-use crate::areas::maps::LinkedSpace;
-use crate::areas::policy::Policy;
+use crate::areas::file::LinkedSpace;
+use crate::areas::options::Policy;
 use crate::error::{Error, ErrorKind, Op};
 use crate::words::geometry::TABLE_BYTES;
 use crate::words::pte::Protection;

@@ -14,11 +14,9 @@ use std::sync::Arc;
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::{read, write};
 
-use crate::areas::area::Area;
-use crate::areas::close::close;
-use crate::areas::policy::Policy;
+use crate::areas::area::{Area, close};
+use crate::areas::options::{AreaInfo, MapOptions, Policy};
 use crate::areas::set::Areas;
-use crate::change::options::{AreaInfo, MapOptions};
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
 use crate::words::claim::{claim_used, look};

@@ -5,9 +5,8 @@ use pagewell_cache::{MAX_FILE_BYTES, MappedFile};
 use pagewell_sync::write;
 
 use crate::areas::area::Area;
-use crate::areas::file::{Backing, FileArea};
-use crate::areas::maps::{FileMaps, Sharing};
-use crate::change::options::MapOptions;
+use crate::areas::file::{Backing, FileArea, FileMaps, Sharing};
+use crate::areas::options::MapOptions;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
 
@@ -68,7 +67,7 @@ impl<'m> FileMapper<'m> {
         let order = shown.order();
         let id = shared.next_id();
         let area = Area::of_file(addresses.clone(), order, policy, id, Arc::new(shown));
-        // F3 of `areas::maps`: the area is linked before it can have an entry.
+        // F3 of `areas::file`: the area is linked before it can have an entry.
         area.link(self.mm);
         areas.insert(area);
         Ok(addresses)

@@ -1,11 +1,14 @@
-//! Changes of areas ([`map`]), mapping of files ([`map_file`]), forks ([`fork`]).
+//! Changes of areas ([`map`]), mapping of files ([`map_file`]), forks ([`fork`]), migrations
+//! ([`migrate`], [`find`], [`migrate_files`]).
 //!
-//! - May call: `mm` and all modules below it except `motion`.
+//! - May call: `mm` and all modules below it.
 //! - Promises: a change takes effect entirely or not at all; a fork is one point in time.
 //! - Locks: the structure lock, for writing. While a change or fork holds it and has stopped the
 //!   writers, it neither waits nor allocates.
 
+pub(crate) mod find;
 pub(crate) mod fork;
 pub(crate) mod map;
 pub(crate) mod map_file;
-pub(crate) mod options;
+pub(crate) mod migrate;
+pub(crate) mod migrate_files;

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use loom::thread;
-use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
-
 use super::harness::{
     PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, migrator, page,
     spaces, take_all,
 };
+use loom::thread;
+use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
+
 use crate::access::optimistic::Optimistic;
 use crate::access::pin::Pinner;
 use crate::access::view::Viewer;
-use crate::api::handles::Space;
 use crate::change::fork::ForkMode;
+use crate::mm::handles::Space;
 use crate::motion::mover::Mover;
 use crate::motion::page::Moving;
 use crate::motion::report::{Engine, Migrated};

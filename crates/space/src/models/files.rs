@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
+use super::harness::{PAGE, byte, explore, finish, give_back, migrator, page, take_all};
 use loom::thread;
 use pagewell_cache::model::{ModelCache, ModelFile};
 use pagewell_frame::FRAME_BYTES;
 
-use super::harness::migrator;
-use super::harness::{PAGE, byte, explore, finish, give_back, page, take_all};
 use crate::access::pin::Pinner;
-use crate::api::handles::{Space, Spaces};
-use crate::areas::maps::Sharing;
-use crate::areas::policy::Policy;
+use crate::areas::file::Sharing;
+use crate::areas::options::{MapOptions, Policy};
 use crate::change::map_file::FileMapper;
-use crate::change::options::MapOptions;
 use crate::error::{Error, ErrorKind};
+use crate::mm::handles::{Space, Spaces};
 use crate::motion::report::{Engine, Migrated};
 use crate::words::pte::Protection;
 

@@ -6,9 +6,9 @@ use pagewell_frame::{
     FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig, UniqueFrame,
 };
 
-use crate::api::handles::{Space, Spaces};
-use crate::areas::policy::Policy;
-use crate::motion::migrate::Migrator;
+use crate::areas::options::Policy;
+use crate::change::migrate::Migrator;
+use crate::mm::handles::{Space, Spaces};
 use crate::words::claim::look;
 use crate::words::directory::Directory;
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::harness::{
+    PAGE, assert_all_free, byte, explore, filled, finish, migrator, page, spaces,
+};
 use loom::thread;
 use pagewell_frame::{FRAME_BYTES, Order};
 
-use super::harness::migrator;
-use super::harness::{PAGE, assert_all_free, byte, explore, filled, finish, page, spaces};
-use crate::areas::policy::Policy;
+use crate::areas::options::Policy;
 use crate::motion::report::{Engine, Migrated};
 use crate::words::claim::claim_used;
 use crate::words::directory::Directory;

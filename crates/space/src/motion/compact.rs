@@ -6,7 +6,7 @@
 //! 2. Allocate the free parts of the place, so that no other thread allocates them.
 //! 3. Isolate the pages of spaces in the place, found by their frames: acquire a reference first,
 //!    and check that entries name the page. Move up to [`BATCH`] of them at a time by walks
-//!    ([`crate::motion::migrate`]). The cache moves pages of files, dirty or not
+//!    ([`crate::change::migrate`]). The cache moves pages of files, dirty or not
 //!    ([`crate::FrameSource::move_page`]).
 //! 4. Allocate the parts that became free, and join all parts. If another thread allocated a part
 //!    first, or a page cannot be moved, free everything and try the next place.

@@ -1,4 +1,4 @@
-//! Moves of isolated pages: steps 2 to 6 of a [migration](crate::motion::migrate).
+//! Moves of isolated pages: steps 2 to 6 of a [migration](crate::change::migrate).
 
 use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
 use pagewell_sync::scaled;
@@ -10,8 +10,7 @@ use crate::motion::walk::{Entry, Step, Walker};
 use crate::pages::family::Family;
 use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
-use crate::words::counts::ISOLATED;
-use crate::words::cow::References;
+use crate::words::counts::{ISOLATED, References};
 use crate::words::pte::State;
 
 const FIRST_WALKS: usize = scaled(8, 2);

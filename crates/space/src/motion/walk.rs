@@ -4,7 +4,7 @@
 //! within each. It loads the entry for a page, and if that names the page, acquires a reference to
 //! the table and visits the entry. One visit converts it for all spaces that share the table. The
 //! first load, without a reference, may miss an entry while tables are exchanged. A thread that
-//! must find all entries relies on the counts ([`crate::motion::migrate`], A4).
+//! must find all entries relies on the counts ([`crate::change::migrate`], A4).
 
 use std::ops::ControlFlow;
 

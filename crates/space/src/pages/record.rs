@@ -15,10 +15,9 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::pages::family::Family;
 use crate::pages::owner::{self, Binding, Owner};
-use crate::supply::raw;
+use crate::supply::view;
 use crate::words::claim::Claim;
-use crate::words::counts::{Counts, ISOLATED, MAPPING, MIGRATION};
-use crate::words::cow::{Cow, References, decide};
+use crate::words::counts::{Counts, Cow, ISOLATED, MAPPING, MIGRATION, References, decide};
 use crate::words::pte::{Pte, State};
 
 /// Error: more entries than can be counted. Nothing has changed.
@@ -37,7 +36,7 @@ impl<'s> Pages<'s> {
     }
 
     fn word(self, frame: FrameNr) -> &'s AtomicU64 {
-        raw::counts_of(self.pool, frame)
+        view::counts_of(self.pool, frame)
     }
 
     /// Returns the counts of a page. The caller ensures that it is not freed concurrently.
@@ -74,7 +73,7 @@ impl<'s> Pages<'s> {
     ) -> FrameNr {
         debug_assert!(counts != 0);
         let private = [counts, owner.binding.to_word()];
-        raw::publish_page(block, (owner.family, owner.index), private)
+        view::publish_page(block, (owner.family, owner.index), private)
     }
 
     /// Sets the count of `frame`, isolated and without entries after a move, to zero. Returns the
@@ -88,7 +87,7 @@ impl<'s> Pages<'s> {
         // neither isolated nor zero counts (`try_isolate`).
         // ORDERING: Relaxed; the release of the reference count publishes it.
         word.store(0, Ordering::Relaxed);
-        raw::counted_reference(self.pool, frame).try_unique().ok()
+        view::counted_reference(self.pool, frame).try_unique().ok()
     }
 
     /// Returns the owner of a page. The caller has isolated the page, or claimed an entry of it.
@@ -201,7 +200,7 @@ impl<'s> Pages<'s> {
         }
         let arrived = self.publish_moved(to, owner, MAPPING);
         claim.end(entry.restored(arrived));
-        Ok(raw::counted_reference(self.pool, from).try_unique().ok())
+        Ok(view::counted_reference(self.pool, from).try_unique().ok())
     }
 
     /// Isolates a page, unless it already is. The caller has claimed an entry of it.
@@ -258,6 +257,6 @@ impl<'s> Pages<'s> {
     fn give_back(self, frame: FrameNr) {
         let (family, _) = self.pool.meta(frame).owner();
         owner::family_from_word(family).remove_frame();
-        drop(raw::counted_reference(self.pool, frame));
+        drop(view::counted_reference(self.pool, frame));
     }
 }

@@ -8,7 +8,7 @@
 use pagewell_frame::{FrameNr, FramePool, Order, UniqueFrame};
 use pagewell_sync::{Mutex, lock};
 
-use crate::supply::raw;
+use crate::supply::view;
 
 /// Divisor of the pool's size: a block for tables has at most one part in 128 of the frames.
 const PART_OF_POOL: usize = 128;
@@ -41,7 +41,7 @@ impl TableStock {
         let mut state = lock(&self.state);
         state.nr_used += 1;
         if let Some(frame) = state.free.pop() {
-            return Some(raw::withheld(pool, frame));
+            return Some(view::withheld(pool, frame));
         }
         drop(state);
         // Only a free block is used: evicting or moving pages for it would cost too much.
@@ -83,7 +83,7 @@ impl TableStock {
         let free = std::mem::take(&mut lock(&self.state).free);
         let nr = free.len();
         for frame in free {
-            drop(raw::withheld(pool, frame));
+            drop(view::withheld(pool, frame));
         }
         nr
     }

@@ -26,7 +26,7 @@ use pagewell_sync::thread::Backoff;
 use crate::error::ErrorKind;
 use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
-use crate::supply::raw;
+use crate::supply::view;
 use crate::words::claim::{self, claim_used, look};
 use crate::words::directory::Directory;
 use crate::words::pmd::Pmd;
@@ -63,11 +63,11 @@ impl<'s> Tables<'s> {
         let frame = self.supply.alloc_table()?;
         let bytes = frame.bytes();
         bytes.zero(0, bytes.len());
-        Some(raw::publish_table(frame))
+        Some(view::publish_table(frame))
     }
 
     fn shares(self, table: FrameNr) -> &'s AtomicU64 {
-        raw::counts_of(self.pool(), table)
+        view::counts_of(self.pool(), table)
     }
 
     pub(crate) fn share(self, table: FrameNr) {
@@ -87,7 +87,7 @@ impl<'s> Tables<'s> {
             return;
         }
         // Only earlier lookups may have a reference: the directory no longer names the table.
-        match raw::counted_reference(self.pool(), table).try_unique() {
+        match view::counted_reference(self.pool(), table).try_unique() {
             Ok(unique) => {
                 for word in self.entries(table) {
                     // No other thread has a reference to the table, so none claims the entry.
@@ -176,7 +176,7 @@ impl<'s> Tables<'s> {
     }
 
     pub(crate) fn entries(self, table: FrameNr) -> &'s [AtomicU64] {
-        let words = raw::table_words(self.pool(), table);
+        let words = view::table_words(self.pool(), table);
         debug_assert_eq!(words.len(), FRAME_WORDS);
         words
     }

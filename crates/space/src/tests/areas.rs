@@ -5,11 +5,10 @@ use pagewell_cache::{Cache, OpenOptions};
 use pagewell_frame::{FRAME_BYTES, FramePool, PoolConfig};
 use pagewell_sync::read;
 
-use crate::api::cache::CacheSpaces as _;
-use crate::api::handles::{Space, Spaces};
 use crate::areas::area::Area;
-use crate::areas::maps::{FileMaps, Sharing};
-use crate::areas::policy::Policy;
+use crate::areas::file::{FileMaps, Sharing};
+use crate::areas::options::Policy;
+use crate::mm::handles::{CacheSpaces as _, Space, Spaces};
 use crate::words::geometry::TABLE_BYTES;
 
 fn most_families(space: &Space) -> usize {

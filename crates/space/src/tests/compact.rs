@@ -8,11 +8,11 @@ use pagewell_frame::{
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::{Mutex, lock};
 
-use crate::api::handles::Spaces;
-use crate::areas::policy::Policy;
+use crate::areas::options::Policy;
+use crate::mm::handles::Spaces;
 use crate::motion::compact::BATCH;
-use crate::supply::raw;
 use crate::supply::source::FrameSource;
+use crate::supply::view;
 use crate::words::counts::Counts;
 
 const PAGE: u64 = FRAME_BYTES as u64;
@@ -44,7 +44,7 @@ impl FrameSource for Arc<Keeper> {
             .fetch_add(isolated.count(), Ordering::Relaxed);
         self.nr_asked.fetch_add(1, Ordering::Relaxed);
         let kept = lock(&self.kept).pop()?;
-        Some(raw::withheld(&self.pool, kept))
+        Some(view::withheld(&self.pool, kept))
     }
 }
 
@@ -110,7 +110,7 @@ fn no_page_is_isolated_while_room_is_made() {
     spaces.verify(&[&space]).unwrap();
     drop(space);
     for frame in std::mem::take(&mut *lock(&keeper.kept)) {
-        drop(raw::withheld(&keeper.pool, frame));
+        drop(view::withheld(&keeper.pool, frame));
     }
     let stats = keeper.pool.stats();
     assert_eq!(stats.nr_available(), stats.nr_frames);

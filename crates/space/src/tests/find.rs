@@ -1,9 +1,9 @@
 use pagewell_frame::{FramePool, Nodes, PoolConfig};
 
-use crate::api::handles::Spaces;
-use crate::areas::policy::Policy;
+use crate::areas::options::Policy;
+use crate::change::find::Finder;
 use crate::change::fork::ForkMode;
-use crate::motion::find::Finder;
+use crate::mm::handles::Spaces;
 use crate::motion::mover::Mover;
 use crate::motion::report::{Engine, Migrated};
 

@@ -1,9 +1,9 @@
 use pagewell_frame::{FramePool, PoolConfig};
 use pagewell_sync::atomic::Ordering;
 
-use crate::api::handles::Spaces;
-use crate::areas::policy::Policy;
+use crate::areas::options::Policy;
 use crate::error::ErrorKind;
+use crate::mm::handles::Spaces;
 use crate::words::claim::look;
 use crate::words::counts::{MAPPING, MAX_MAPPINGS, MAX_MIGRATION_ENTRIES, MIGRATION};
 use crate::words::directory::Directory;
@@ -25,7 +25,7 @@ fn an_entry_too_many_is_an_error_and_changes_nothing() {
         let State::Present(frame) = before.state() else {
             panic!("{before:?}");
         };
-        let counts = crate::supply::raw::counts_of(spaces.pool(), frame);
+        let counts = crate::supply::view::counts_of(spaces.pool(), frame);
         if one == MIGRATION {
             // ORDERING: Relaxed, here and below; there is one thread.
             word.store(before.to_migration().bits(), Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! Words of page tables, directories and frame metadata, and the only ways to change them.
 //!
-//! - Owns: value types and functions ([`pte`], [`pmd`], [`counts`], [`geometry`], [`cow`]), and
+//! - Owns: value types and functions ([`pte`], [`pmd`], [`counts`], [`geometry`]), and
 //!   accesses to atomics ([`claim`], [`directory`]).
 //! - Promises: a table's entry is changed only under its claim, and each change increments its
 //!   version (exceptions: [`claim`]), as does each change of a directory's entry. The holder of a
@@ -8,7 +8,6 @@
 
 pub(crate) mod claim;
 pub(crate) mod counts;
-pub(crate) mod cow;
 pub(crate) mod directory;
 pub(crate) mod geometry;
 pub(crate) mod pmd;

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use pagewell_cache::PageMove;
 use pagewell_sync::{RwLock, read};
 
-use crate::areas::file::FileArea;
-use crate::areas::maps::Sharing;
+use crate::areas::file::{FileArea, Sharing};
 use crate::areas::set::Areas;
 use crate::motion::report::{Migrated, NotMoved};
 use crate::tables::of_space::PageTables;

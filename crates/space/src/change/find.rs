@@ -1,4 +1,4 @@
-//! Selection of pages to be moved: the first step of a [migration](crate::motion::migrate).
+//! Selection of pages to be moved: the first step of a [migration](crate::change::migrate).
 //!
 //! For one table, with the structure lock held for reading and a reference to the table:
 //! 1. Load the entries, and count the pages on other nodes.

@@ -3,7 +3,7 @@
 //! # Protocol
 //!
 //! The steps are stated for one page, in frame F. [`Engine::Batched`] performs each for many pages.
-//! Step 1 is in [`crate::motion::find`], the others are in [`crate::motion::mover`].
+//! Step 1 is in [`crate::change::find`], the others are in [`crate::motion::mover`].
 //!
 //! 1. Allocate a frame D on the node. Under the claim of an entry that names F, isolate F: until
 //!    the end, no other thread migrates it, and it is not freed.
@@ -15,7 +15,7 @@
 //! 5. Second walk: convert every migration entry of F to a present entry of D, with the marks that
 //!    it kept, under its claim, and wake its waiters, until F has no migration entries. Until step
 //!    6, D is isolated, so that no writer treats it as mapped once and writes it in place although
-//!    more entries may be added ([`crate::words::cow`]).
+//!    more entries may be added ([`crate::words::counts`]).
 //! 6. End the isolation of D, and drop the reference of its entries if all of them were dropped
 //!    concurrently. Drop that of F's entries, which frees F unless another thread has a reference.
 //!
@@ -74,8 +74,8 @@ use pagewell_sync::RwLock;
 use pagewell_sync::thread::Backoff;
 
 use crate::areas::set::Areas;
-use crate::motion::files::FileMover;
-use crate::motion::find::Finder;
+use crate::change::find::Finder;
+use crate::change::migrate_files::FileMover;
 use crate::motion::mover::Mover;
 use crate::motion::report::{Engine, Migrated, NotMoved, now, since};
 use crate::supply::frames::Supply;

@@ -1,5 +1,4 @@
 //! Calls of the public handles, and checks of their arguments.
 
 mod access;
-mod areas;
 mod motion;

@@ -52,10 +52,6 @@ impl MapOptions {
         self
     }
 
-    pub(crate) fn check_node(&self, nr_nodes: usize) -> Result<(), ErrorKind> {
-        self.policy.check(nr_nodes)
-    }
-
     pub(crate) fn order(&self) -> Option<Order> {
         let frames = self.page_bytes / FRAME_BYTES;
         if !self.page_bytes.is_power_of_two() || frames == 0 {

@@ -20,18 +20,15 @@
 //! microsecond fork for memory-intensive and latency-sensitive applications", EuroSys 2021, which
 //! shares the lowest level of page tables.
 
-use std::sync::Arc;
-
 #[cfg(feature = "baselines")]
 use pagewell_sync::read;
 use pagewell_sync::write;
 
 use crate::error::{Error, ErrorKind, Op};
+use crate::mm::handles::Space;
 use crate::mm::space::Mm;
 use crate::words::directory::Directory;
 use crate::words::geometry::table_of;
-#[cfg(feature = "baselines")]
-use crate::words::geometry::table_start;
 
 /// Treatment of page tables in a fork.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,16 +41,11 @@ pub enum ForkMode {
     Copy,
 }
 
-pub(crate) struct Forker<'m> {
-    mm: &'m Mm,
-}
-
-impl<'m> Forker<'m> {
-    pub(crate) fn of(mm: &'m Mm) -> Self {
-        Self { mm }
-    }
-
-    pub(crate) fn fork(&self) -> Result<Arc<Mm>, Error> {
+impl Space {
+    /// Creates a space with the same areas and, as of one point in time, the same bytes. All pages
+    /// are shared until one of the spaces writes. Fails with [`ErrorKind`] `OutOfMemory` for the
+    /// directory, or `Refused`.
+    pub fn fork(&self) -> Result<Self, Error> {
         let failed = |kind| Error::new(kind, Op::Fork);
         let shared = &self.mm.shared;
         let directory = self.mm.tables.directory();
@@ -93,24 +85,21 @@ impl<'m> Forker<'m> {
             child.tear_down();
             return Err(failed(ErrorKind::Refused));
         }
-        Ok(child)
+        Ok(Space { mm: child })
     }
 
+    /// As [`fork`](Self::fork), with `mode`. [`ForkMode::Copy`] may also fail with `OutOfFrames` or
+    /// `TooManyEntries`.
     #[cfg(feature = "baselines")]
-    pub(crate) fn own_all_tables(&self) -> Result<(), Error> {
-        let areas = read(&self.mm.structure);
-        for area in areas.iter() {
-            let words = self.mm.tables.directory().words(&area.range);
-            for (nr, word) in words.iter().enumerate() {
-                if Directory::look(word).is_present() {
-                    let first = table_of(area.range.start) as usize;
-                    let start = table_start(first + nr);
-                    self.mm
-                        .own_table(area.order, start)
-                        .map_err(|kind| Error::new(kind, Op::Fork))?;
-                }
-            }
+    pub fn fork_with(&self, mode: ForkMode) -> Result<Self, Error> {
+        let child = self.fork()?;
+        if mode == ForkMode::Copy {
+            // If this fails, the drop of the child undoes the fork.
+            child.mm.with_room(|| {
+                let areas = read(&child.mm.structure);
+                child.own_tables(&areas, &(0..u64::MAX), Op::Fork, |_| false)
+            })?;
         }
-        Ok(())
+        Ok(child)
     }
 }

@@ -11,37 +11,42 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_cache::{File, MAX_FILE_BYTES, MappedFile};
+
+use pagewell_sync::atomic::Ordering;
 use pagewell_sync::{read, write};
 
 use crate::areas::area::{Area, close};
+use crate::areas::file::{Backing, FileArea, FileMaps, Sharing};
 use crate::areas::options::{AreaInfo, MapOptions, Policy};
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::space::Mm;
+use crate::mm::handles::Space;
 use crate::words::claim::{claim_used, look};
 use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of};
 use crate::words::pte::Protection;
 
-#[derive(Clone, Copy)]
-pub(crate) struct Mapper<'m> {
-    mm: &'m Arc<Mm>,
-}
-
-impl<'m> Mapper<'m> {
-    pub(crate) fn of(mm: &'m Arc<Mm>) -> Self {
-        Self { mm }
+impl Space {
+    /// As [`map_with`](Self::map_with), with pages of 4 KiB for reading and writing.
+    pub fn map(&self, len: u64, policy: Policy) -> Result<Range<u64>, Error> {
+        self.map_with(len, &MapOptions::new().policy(policy))
     }
 
-    pub(crate) fn map(self, len: u64, options: &MapOptions) -> Result<Range<u64>, Error> {
+    /// Maps an area of `len` bytes of zeros, rounded up to whole pages. Returns its addresses,
+    /// which begin at a multiple of 2 MiB.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind`]: `InvalidRange` if `len` is 0, `InvalidConfig` for an invalid page size,
+    /// `NoSuchNode` or `OutOfAddresses`.
+    pub fn map_with(&self, len: u64, options: &MapOptions) -> Result<Range<u64>, Error> {
         let failed = |kind| Error::new(kind, Op::Map);
         let order = options
             .order()
             .ok_or_else(|| failed(ErrorKind::InvalidConfig))?;
-        options
-            .check_node(self.mm.shared.pool().nr_nodes())
-            .map_err(failed)?;
+        let nr_nodes = self.mm.shared.pool().nr_nodes();
+        options.policy.check(nr_nodes).map_err(failed)?;
         if len == 0 {
             return Err(failed(ErrorKind::InvalidRange));
         }
@@ -64,7 +69,111 @@ impl<'m> Mapper<'m> {
         Ok(range)
     }
 
-    pub(crate) fn unmap(self, range: Range<u64>) -> Result<(), Error> {
+    /// As [`map_file_with`](Self::map_file_with), for reading and writing.
+    pub fn map_file(
+        &self,
+        file: &File,
+        range: Range<u64>,
+        sharing: Sharing,
+    ) -> Result<Range<u64>, Error> {
+        self.map_file_with(file, range, sharing, &MapOptions::new())
+    }
+
+    /// Maps the bytes `range` of a file, rounded up to whole pages of the file. Returns the
+    /// addresses, which begin at a multiple of 2 MiB. The range may exceed the file.
+    ///
+    /// The page size is that of the file, whatever the options are. The file stays open, with the
+    /// rights of this handle, until the whole area is unmapped in this space and in its forks.
+    ///
+    /// - [`Sharing::Shared`]: reads return the file's current bytes. Writes go to the file, whose
+    ///   pages become dirty, and are durable after a sync of it. A fork maps the same file.
+    /// - [`Sharing::Private`]: reads return the file's current bytes, until the first write to a
+    ///   page, which copies it to a node of the policy. The copy belongs to the space and to later
+    ///   forks.
+    ///
+    /// Where the file has no page, accesses fail with [`PastEnd`](ErrorKind::PastEnd). In its last
+    /// page, bytes past the end read as zeros. They can be neither written in a shared area, nor
+    /// pinned unless they are in a private copy. A truncation removes the pages past the new end,
+    /// including private copies. If the file grows again, these pages read as zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind`]: `InvalidRange` if the range is empty or exceeds the largest file;
+    /// `Misaligned` unless it begins at a page of the file; `OtherFrames` if the space's frames are
+    /// not those of the file's cache; `ReadOnly` for a shared writable area of a read-only handle;
+    /// `NoSuchNode` or `OutOfAddresses`.
+    pub fn map_file_with(
+        &self,
+        file: &File,
+        range: Range<u64>,
+        sharing: Sharing,
+        options: &MapOptions,
+    ) -> Result<Range<u64>, Error> {
+        self.map_mapped(file.mapped(), range, sharing, options)
+    }
+
+    pub(crate) fn map_mapped(
+        &self,
+        file: MappedFile,
+        range: Range<u64>,
+        sharing: Sharing,
+        options: &MapOptions,
+    ) -> Result<Range<u64>, Error> {
+        let failed = |kind| Error::new(kind, Op::Map);
+        let shared = &self.mm.shared;
+        let page_bytes = file.page_size() as u64;
+        let nr_nodes = shared.pool().nr_nodes();
+        options.policy.check(nr_nodes).map_err(failed)?;
+        if !file.is_in(shared.pool()) {
+            return Err(failed(ErrorKind::OtherFrames));
+        }
+        if range.start >= range.end || range.end > MAX_FILE_BYTES {
+            return Err(failed(ErrorKind::InvalidRange));
+        }
+        if !range.start.is_multiple_of(page_bytes) {
+            return Err(failed(ErrorKind::Misaligned));
+        }
+        let maps = file
+            .user_or_else(|| Arc::new(FileMaps::new()))
+            .ok_or_else(|| failed(ErrorKind::OtherFrames))?;
+        // Declared before the lock, so that an error drops it after the unlock: closing a file may
+        // take long.
+        let backing = Arc::new(Backing { file, maps });
+        let len = (range.end - range.start).next_multiple_of(page_bytes);
+        let mut areas = write(&self.mm.structure);
+        let start = areas
+            .find_room(len)
+            .ok_or_else(|| failed(ErrorKind::OutOfAddresses))?;
+        let addresses = start..start + len;
+        let (protection, policy) = (options.protection, options.policy);
+        let shown = FileArea::new(
+            Arc::clone(&backing),
+            sharing,
+            addresses.clone(),
+            range.start,
+            protection,
+        );
+        if !shown.may_be(protection) {
+            return Err(failed(ErrorKind::ReadOnly));
+        }
+        let order = shown.order();
+        let id = shared.next_id();
+        let area = Area::of_file(addresses.clone(), order, policy, id, Arc::new(shown));
+        // F3 of `areas::file`: the area is linked before it can have an entry.
+        area.link(&self.mm);
+        areas.insert(area);
+        Ok(addresses)
+    }
+
+    /// Unmaps the pages of `range`, which must be mapped completely, by any number of areas.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind`]: `Misaligned` unless the range begins and ends at page boundaries;
+    /// `InvalidRange` if it is empty or exceeds the addresses of the space; `Unmapped` unless all
+    /// its pages are mapped; `OutOfFrames` or `TooManyEntries` if a table that is shared with a
+    /// fork must be copied, since it stays in use in part; `Refused` where a file is mapped.
+    pub fn unmap(&self, range: Range<u64>) -> Result<(), Error> {
         let unmapped = self.mm.with_room(|| {
             let mut areas = write(&self.mm.structure);
             areas.check(&range, Op::Unmap)?;
@@ -75,7 +184,9 @@ impl<'m> Mapper<'m> {
         Ok(())
     }
 
-    pub(crate) fn protect(self, range: Range<u64>, protection: Protection) -> Result<(), Error> {
+    /// Sets the permitted accesses of the pages of `range`, which must be mapped completely. Fails
+    /// as [`unmap`](Self::unmap) does, or with `ReadOnly` if writes would go to a read-only file.
+    pub fn protect(&self, range: Range<u64>, protection: Protection) -> Result<(), Error> {
         self.mm.with_room(|| {
             let mut areas = write(&self.mm.structure);
             areas.check(&range, Op::Protect)?;
@@ -83,7 +194,9 @@ impl<'m> Mapper<'m> {
         })
     }
 
-    pub(crate) fn move_to_free(self, range: Range<u64>) -> Result<Range<u64>, Error> {
+    /// Moves the pages of `range`, which must be mapped completely, and returns the new addresses.
+    /// Fails as [`unmap`](Self::unmap) does, or with `OutOfAddresses`.
+    pub fn move_to_free(&self, range: Range<u64>) -> Result<Range<u64>, Error> {
         self.mm.with_room(|| {
             let mut areas = write(&self.mm.structure);
             areas.check(&range, Op::Move)?;
@@ -91,7 +204,8 @@ impl<'m> Mapper<'m> {
         })
     }
 
-    pub(crate) fn areas(self) -> Vec<AreaInfo> {
+    /// Returns the areas of the space, in ascending order.
+    pub fn areas(&self) -> Vec<AreaInfo> {
         read(&self.mm.structure)
             .iter()
             .map(|area| AreaInfo {
@@ -103,8 +217,12 @@ impl<'m> Mapper<'m> {
             .collect()
     }
 
-    pub(crate) fn set_policy(self, range: Range<u64>, policy: Policy) -> Result<(), Error> {
-        let mm = self.mm;
+    /// Sets the nodes for new pages of `range`, which must be mapped completely. Existing pages
+    /// stay until [`migrate`](Self::migrate) moves them. Compaction follows the policy under which
+    /// a page was created. Fails with [`ErrorKind`] `NoSuchNode`, `InvalidRange`, `Misaligned`,
+    /// `Unmapped` or `Refused`.
+    pub fn set_policy(&self, range: Range<u64>, policy: Policy) -> Result<(), Error> {
+        let mm = &self.mm;
         policy
             .check(mm.shared.pool().nr_nodes())
             .map_err(|kind| Error::at(kind, Op::SetPolicy, range.start))?;
@@ -116,13 +234,9 @@ impl<'m> Mapper<'m> {
         Ok(())
     }
 
-    fn words_of(self, range: &Range<u64>) -> &'m [AtomicU64] {
-        self.mm.tables.directory().words(range)
-    }
-
     /// Makes the tables of `range` exclusive, except those that `is_left_out` accepts.
-    fn own_tables(
-        self,
+    pub(super) fn own_tables(
+        &self,
         areas: &Areas,
         range: &Range<u64>,
         op: Op,
@@ -145,7 +259,7 @@ impl<'m> Mapper<'m> {
     }
 
     fn unmap_locked(
-        self,
+        &self,
         areas: &mut Areas,
         range: &Range<u64>,
         op: Op,
@@ -154,7 +268,7 @@ impl<'m> Mapper<'m> {
             areas.is_table_free_but(start, range)
         })?;
         self.mm.forget_files(areas, range, op)?;
-        areas.split_at_ends(range, self.mm, || self.mm.shared.next_id());
+        areas.split_at_ends(range, &self.mm, || self.mm.shared.next_id());
         self.take_tables(areas, range);
         self.mm
             .for_each_entry(areas, range, |word, _| self.mm.shared.tables().empty(word));
@@ -165,10 +279,13 @@ impl<'m> Mapper<'m> {
     }
 
     /// Removes the tables that only areas within `range` use. Records those that stay.
-    fn take_tables(self, areas: &mut Areas, range: &Range<u64>) {
+    fn take_tables(&self, areas: &mut Areas, range: &Range<u64>) {
         let first = range.start & !(TABLE_BYTES - 1);
         let free: Vec<_> = self
-            .words_of(range)
+            .mm
+            .tables
+            .directory()
+            .words(range)
             .iter()
             .zip((first..).step_by(TABLE_BYTES as usize))
             .filter(|(word, start)| {
@@ -203,7 +320,7 @@ impl<'m> Mapper<'m> {
     }
 
     fn protect_locked(
-        self,
+        &self,
         areas: &mut Areas,
         range: &Range<u64>,
         protection: Protection,
@@ -218,7 +335,7 @@ impl<'m> Mapper<'m> {
         }
         self.own_tables(areas, range, Op::Protect, |_| false)?;
         self.mm.forget_files(areas, range, Op::Protect)?;
-        areas.split_at_ends(range, self.mm, || self.mm.shared.next_id());
+        areas.split_at_ends(range, &self.mm, || self.mm.shared.next_id());
         areas.set_protection(range, protection);
         self.mm.for_each_entry(areas, range, |word, _| {
             if let Some(claim) = claim_used(word) {
@@ -230,7 +347,7 @@ impl<'m> Mapper<'m> {
         Ok(())
     }
 
-    fn move_locked(self, areas: &mut Areas, range: &Range<u64>) -> Result<Range<u64>, Error> {
+    fn move_locked(&self, areas: &mut Areas, range: &Range<u64>) -> Result<Range<u64>, Error> {
         let failed = |kind| Error::at(kind, Op::Move, range.start);
         // The same offset in a table keeps pages aligned, and entries at their indices.
         let lead = range.start & (TABLE_BYTES - 1);
@@ -243,13 +360,13 @@ impl<'m> Mapper<'m> {
         self.own_tables(areas, range, Op::Move, |_| false)?;
         self.mm.forget_files(areas, range, Op::Move)?;
         self.make_tables(areas, range, shift).map_err(failed)?;
-        areas.split_at_ends(range, self.mm, || self.mm.shared.next_id());
+        areas.split_at_ends(range, &self.mm, || self.mm.shared.next_id());
         let moved: Vec<Area> = areas
             .overlapping(range)
             .map(|area| area.moved(shifted(area.range.start), self.mm.shared.next_id()))
             .collect();
         for area in &moved {
-            area.link(self.mm);
+            area.link(&self.mm);
         }
         self.mm.for_each_entry(areas, range, |from, addr| {
             let addr = shifted(addr);
@@ -283,16 +400,13 @@ impl<'m> Mapper<'m> {
 
     /// Creates tables for the new addresses of `range`, `shift` bytes further, where the old ones
     /// have tables and the new ones have none. An error removes them again.
-    fn make_tables(self, areas: &Areas, range: &Range<u64>, shift: u64) -> Result<(), ErrorKind> {
+    fn make_tables(&self, areas: &Areas, range: &Range<u64>, shift: u64) -> Result<(), ErrorKind> {
         let mut made = Vec::new();
         for area in areas.overlapping(range) {
             let part = area.range.start.max(range.start)..area.range.end.min(range.end);
             let first = part.start & !(TABLE_BYTES - 1);
-            for (word, start) in self
-                .words_of(&part)
-                .iter()
-                .zip((first..).step_by(TABLE_BYTES as usize))
-            {
+            let words = self.mm.tables.directory().words(&part);
+            for (word, start) in words.iter().zip((first..).step_by(TABLE_BYTES as usize)) {
                 let to = start.wrapping_add(shift);
                 let to = self.mm.tables.word_of(to);
                 if !Directory::look(word).is_present() || Directory::look(to).is_present() {

@@ -1,5 +1,5 @@
-//! Changes of areas ([`map`]), mapping of files ([`map_file`]), forks ([`fork`]), migrations
-//! ([`migrate`], [`find`], [`migrate_files`]).
+//! Changes of areas ([`map`]), forks ([`fork`]), migrations ([`migrate`], [`find`],
+//! [`migrate_files`]).
 //!
 //! - May call: `mm` and all modules below it.
 //! - Promises: a change takes effect entirely or not at all; a fork is one point in time.
@@ -8,7 +8,6 @@
 
 pub(crate) mod find;
 pub(crate) mod fork;
-pub(crate) mod map;
-pub(crate) mod map_file;
+mod map;
 pub(crate) mod migrate;
 pub(crate) mod migrate_files;

@@ -10,7 +10,6 @@ use pagewell_frame::FRAME_BYTES;
 use crate::access::pin::Pinner;
 use crate::areas::file::Sharing;
 use crate::areas::options::{MapOptions, Policy};
-use crate::change::map_file::FileMapper;
 use crate::error::{Error, ErrorKind};
 use crate::mm::handles::{Space, Spaces};
 use crate::motion::report::{Engine, Migrated};
@@ -45,7 +44,7 @@ fn mapped_as(nr_nodes: usize, nr: u64, sharing: Sharing, options: &MapOptions) -
     let bytes = (0..nr).flat_map(|at| page(at as u8 + 1)).collect();
     let file = cache.file(bytes);
     let space = Arc::new(spaces.space().expect("a space"));
-    let area = FileMapper::of(&space.mm).map(file.mapped(), 0..nr * PAGE, sharing, options);
+    let area = space.map_mapped(file.mapped(), 0..nr * PAGE, sharing, options);
     assert_eq!(area.expect("an area").start, 0);
     Mapped {
         cache,

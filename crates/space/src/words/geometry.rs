@@ -29,12 +29,6 @@ pub(crate) const fn table_of(addr: u64) -> u64 {
     addr >> TABLE_SHIFT
 }
 
-#[inline]
-#[cfg(any(feature = "baselines", test))]
-pub(crate) const fn table_start(table: usize) -> u64 {
-    (table as u64) << TABLE_SHIFT
-}
-
 /// Returns the index of the entry: the nine bits of the address above the offset in the page.
 #[inline]
 pub(crate) const fn entry_of(addr: u64, order: u32) -> usize {
@@ -75,9 +69,8 @@ mod tests {
                 );
                 assert!((part * nr..(part + 1) * nr).contains(&entry));
                 let page = (entry % nr) as u64 * page_bytes(order);
-                let parts = table_start(table_of(addr) as usize)
-                    + page
-                    + offset_in_page(addr, order) as u64;
+                let parts =
+                    (table_of(addr) << TABLE_SHIFT) + page + offset_in_page(addr, order) as u64;
                 assert_eq!(parts, addr, "order {order}");
             }
         }

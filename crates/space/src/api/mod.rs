@@ -1,4 +1,3 @@
 //! Calls of the public handles, and checks of their arguments.
 
 mod access;
-mod motion;

@@ -16,16 +16,14 @@ use std::vec;
 
 use pagewell_frame::{Order, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
+use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
-use pagewell_sync::{RwLock, read};
 
 use crate::areas::area::Area;
-use crate::areas::set::Areas;
+use crate::mm::space::Mm;
 use crate::motion::page::Moving;
 use crate::motion::report::{Engine, Migrated, NotMoved};
-use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
-use crate::tables::of_space::PageTables;
 use crate::tables::table::{Held, Tables};
 use crate::words::claim::{Claim, look};
 use crate::words::directory::Directory;
@@ -138,28 +136,10 @@ struct Yield<'b, 's> {
     report: &'b mut Migrated,
 }
 
-pub(crate) struct Finder<'m> {
-    areas: &'m RwLock<Areas>,
-    tables: &'m PageTables,
-    supply: &'m Supply,
-}
-
-impl<'m> Finder<'m> {
-    pub(crate) fn new(
-        areas: &'m RwLock<Areas>,
-        tables: &'m PageTables,
-        supply: &'m Supply,
-    ) -> Self {
-        Self {
-            areas,
-            tables,
-            supply,
-        }
-    }
-
+impl Mm {
     /// Moves or isolates a batch of pages from the start of `range`. Returns the next address.
-    pub(crate) fn find_batch(
-        &self,
+    pub(crate) fn find_batch<'m>(
+        &'m self,
         range: Range<u64>,
         node: usize,
         engine: Engine,
@@ -168,7 +148,7 @@ impl<'m> Finder<'m> {
     ) -> u64 {
         let wanted = Wanted {
             node,
-            there: self.supply.pool().frames_of(node),
+            there: self.shared.pool().frames_of(node),
             engine,
         };
         let mut room = Room::new(engine);
@@ -177,7 +157,7 @@ impl<'m> Finder<'m> {
             left: Vec::new(),
             report,
         };
-        let areas = read(self.areas);
+        let areas = read(&self.structure);
         for area in areas.overlapping(&range) {
             let end = area.range.end.min(range.end);
             let mut addr = area.range.start.max(range.start);
@@ -187,7 +167,7 @@ impl<'m> Finder<'m> {
                 }
                 let pmd_word = self.tables.word_of(addr);
                 let next_table = (addr + 1).next_multiple_of(TABLE_BYTES).min(end);
-                let Some(table) = Tables::of(self.supply).hold(pmd_word) else {
+                let Some(table) = self.shared.tables().hold(pmd_word) else {
                     addr = next_table;
                     continue;
                 };
@@ -199,8 +179,8 @@ impl<'m> Finder<'m> {
         range.end
     }
 
-    fn find_in_table(
-        &self,
+    fn find_in_table<'m>(
+        &'m self,
         table: &InDirectory<'m>,
         area: &Area,
         range: Range<u64>,
@@ -208,7 +188,7 @@ impl<'m> Finder<'m> {
         room: &mut Room,
         found: &mut Yield<'_, 'm>,
     ) -> u64 {
-        let supply = self.supply;
+        let supply = &self.shared.supply;
         let page_bytes = area.page_bytes();
         let entries = table.entries(Tables::of(supply), &range, area.order);
         // 1.
@@ -248,15 +228,15 @@ impl<'m> Finder<'m> {
         addr
     }
 
-    fn take_page(
-        &self,
+    fn take_page<'m>(
+        &'m self,
         table: &InDirectory<'m>,
         (addr, word): (u64, &AtomicU64),
         wanted: &Wanted,
         targets: &mut Targets<'m>,
         found: &mut Yield<'_, 'm>,
     ) -> Found {
-        let pages = Pages::of(self.supply.pool());
+        let pages = self.shared.pages();
         let mut to = None;
         let mut backoff = Backoff::new();
         loop {

@@ -69,67 +69,80 @@
 //! page_type" (RFC, July 2025) for the early end of the second walk.
 
 use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
 
-use pagewell_sync::RwLock;
+use pagewell_cache::PageMove;
+use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
 
-use crate::areas::set::Areas;
-use crate::change::find::Finder;
-use crate::change::migrate_files::FileMover;
+use crate::areas::file::{FileArea, Sharing};
+use crate::error::{Error, ErrorKind, Op};
+use crate::mm::handles::Space;
+use crate::mm::space::Mm;
 use crate::motion::mover::Mover;
-use crate::motion::report::{Engine, Migrated, NotMoved, now, since};
-use crate::supply::frames::Supply;
-use crate::tables::of_space::PageTables;
+use crate::motion::report::{Engine, Migrated, NotMoved};
 
 /// Maximum number of attempts for a page that was pinned, being moved, or had a missed entry.
 const PASSES: usize = 3;
 
-pub(crate) struct Migrator<'m> {
-    finder: Finder<'m>,
-    mover: Mover<'m>,
-    files: FileMover<'m>,
-}
+/// Maximum number of pages of files between two lookups of the areas.
+const FILE_BATCH: u64 = 512;
 
-impl<'m> Migrator<'m> {
-    pub(crate) fn new(
-        areas: &'m RwLock<Areas>,
-        tables: &'m PageTables,
-        supply: &'m Supply,
-    ) -> Self {
-        Self {
-            finder: Finder::new(areas, tables, supply),
-            mover: Mover::of(supply),
-            files: FileMover::new(areas, tables),
-        }
+impl Space {
+    /// Moves the pages of `range`, which must be mapped completely, to `node`. This includes pages
+    /// that other spaces share, and cached pages of mapped files. Only accesses of a page that is
+    /// being moved wait. The result lists the pages that could not be moved. Fails with
+    /// [`ErrorKind`] `NoSuchNode`, `InvalidRange`, `Misaligned` or `Unmapped`.
+    pub fn migrate(&self, range: Range<u64>, node: usize) -> Result<Migrated, Error> {
+        self.migrate_by(range, node, Engine::default())
     }
 
-    pub(crate) fn migrate(&self, range: &Range<u64>, node: usize, engine: Engine) -> Migrated {
+    /// As [`migrate`](Self::migrate), by `engine`, so that benchmarks can compare the engines.
+    #[cfg(feature = "baselines")]
+    pub fn migrate_with(
+        &self,
+        range: Range<u64>,
+        node: usize,
+        engine: Engine,
+    ) -> Result<Migrated, Error> {
+        self.migrate_by(range, node, engine)
+    }
+
+    fn migrate_by(
+        &self,
+        range: Range<u64>,
+        node: usize,
+        engine: Engine,
+    ) -> Result<Migrated, Error> {
+        let mm = &*self.mm;
+        if node >= mm.shared.pool().nr_nodes() {
+            return Err(Error::at(ErrorKind::NoSuchNode, Op::Migrate, range.start));
+        }
+        read(&mm.structure).check(&range, Op::Migrate)?;
         let mut report = Migrated::default();
-        self.migrate_range(range, node, engine, &mut report);
-        self.files.migrate(range, node, &mut report);
+        mm.migrate_range(&range, node, engine, &mut report);
+        mm.migrate_files(&range, node, &mut report);
         for _ in 1..PASSES {
-            let again: Vec<u64> = report
-                .not_moved
-                .iter()
-                .filter(|(_, why)| !matches!(why, NotMoved::NodeFull | NotMoved::TooManyEntries))
-                .map(|(addr, _)| *addr)
-                .collect();
+            let (stay, again): (Vec<_>, Vec<_>) = std::mem::take(&mut report.not_moved)
+                .into_iter()
+                .partition(|(_, why)| matches!(why, NotMoved::NodeFull | NotMoved::TooManyEntries));
+            report.not_moved = stay;
             if again.is_empty() {
                 break;
             }
             Backoff::new().wait();
-            report
-                .not_moved
-                .retain(|(_, why)| matches!(why, NotMoved::NodeFull | NotMoved::TooManyEntries));
-            for addr in again {
-                self.migrate_range(&(addr..addr + 1), node, engine, &mut report);
-                self.files.migrate(&(addr..addr + 1), node, &mut report);
+            for (addr, _) in again {
+                mm.migrate_range(&(addr..addr + 1), node, engine, &mut report);
+                mm.migrate_files(&(addr..addr + 1), node, &mut report);
             }
         }
         report.not_moved.sort_unstable_by_key(|(addr, _)| *addr);
-        report
+        Ok(report)
     }
+}
 
+impl Mm {
     pub(crate) fn migrate_range(
         &self,
         range: &Range<u64>,
@@ -140,13 +153,12 @@ impl<'m> Migrator<'m> {
         let mut next = range.start;
         let mut batch = Vec::with_capacity(engine.batch());
         while next < range.end {
-            let start = now();
+            let start = Instant::now();
             let rest = next..range.end;
-            next = self
-                .finder
-                .find_batch(rest, node, engine, &mut batch, report);
-            report.first_walk += since(start);
-            self.mover.move_batch(&mut batch, engine, report);
+            next = self.find_batch(rest, node, engine, &mut batch, report);
+            report.first_walk += start.elapsed();
+            let mover = Mover::of(&self.shared.supply);
+            mover.move_batch(&mut batch, engine, report);
             for page in batch.drain(..) {
                 match page.failure() {
                     None => report.nr_moved += 1,
@@ -154,5 +166,43 @@ impl<'m> Migrator<'m> {
                 }
             }
         }
+    }
+
+    /// Moves the pages of files that areas map. No entry names such a page, so walks are not needed.
+    /// Pages are moved under claims of their slots ([`pagewell_cache::MappedFile::move_page`]). The
+    /// structure lock is held only while areas are listed.
+    fn migrate_files(&self, range: &Range<u64>, node: usize, report: &mut Migrated) {
+        let mut next = range.start;
+        while let Some((file, part)) = self.next_file(next..range.end) {
+            let page_bytes = file.file().page_size() as u64;
+            let part = part.start..part.end.min(part.start + FILE_BATCH * page_bytes);
+            next = part.end;
+            // Begin at the page that contains the start of `part`.
+            let first = part.start - file.pos_of(part.start) % page_bytes;
+            for addr in (first..part.end).step_by(page_bytes as usize) {
+                if file.sharing == Sharing::Private && !file.shows_own_page(&self.tables, addr) {
+                    continue;
+                }
+                match file.file().move_page(file.page_of(addr), node) {
+                    PageMove::Done => report.nr_moved += 1,
+                    PageMove::There => report.nr_there += 1,
+                    PageMove::NodeFull => report.not_moved.push((addr, NotMoved::NodeFull)),
+                    PageMove::Pinned => report.not_moved.push((addr, NotMoved::Pinned)),
+                    PageMove::Busy => report.not_moved.push((addr, NotMoved::InMigration)),
+                    // The page is not cached: a later fill selects its node.
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn next_file(&self, range: Range<u64>) -> Option<(Arc<FileArea>, Range<u64>)> {
+        if range.is_empty() {
+            return None;
+        }
+        let areas = read(&self.structure);
+        let area = areas.overlapping(&range).find(|area| area.file.is_some())?;
+        let part = area.range.start.max(range.start)..area.range.end.min(range.end);
+        Some((Arc::clone(area.file.as_ref()?), part))
     }
 }

@@ -1,5 +1,4 @@
-//! Changes of areas ([`map`]), forks ([`fork`]), migrations ([`migrate`], [`find`],
-//! [`migrate_files`]).
+//! Changes of areas ([`map`]), forks ([`fork`]), migrations ([`migrate`], [`find`]).
 //!
 //! - May call: `mm` and all modules below it.
 //! - Promises: a change takes effect entirely or not at all; a fork is one point in time.
@@ -10,4 +9,3 @@ pub(crate) mod find;
 pub(crate) mod fork;
 mod map;
 pub(crate) mod migrate;
-pub(crate) mod migrate_files;

@@ -1,10 +1,10 @@
-//! Public handles: [`Spaces`] and [`Space`]. The other files of this module have their methods.
+//! Public handles: [`Spaces`] and [`Space`].
 
 use std::fmt;
 use std::sync::Arc;
 
 use pagewell_cache::{Cache, companion_or_else};
-use pagewell_frame::FramePool;
+use pagewell_frame::{FramePool, Order, Place, UniqueFrame};
 use pagewell_sync::scaled;
 
 use crate::areas::set::Areas;
@@ -20,16 +20,9 @@ pub const DEFAULT_SPACE_BYTES: u64 = scaled(1 << 40, 8 * TABLE_BYTES);
 pub const MAX_SPACE_BYTES: u64 = 1 << 46;
 
 /// Shared state of spaces: the frames of their pages and tables. The last handle or space drops it.
+#[derive(Clone)]
 pub struct Spaces {
     shared: Arc<Shared>,
-}
-
-impl Clone for Spaces {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
-    }
 }
 
 impl Spaces {
@@ -61,6 +54,20 @@ impl Spaces {
         let mm = Mm::new(&self.shared, Areas::new(limit), table_of(limit) as usize)
             .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, Op::Build))?;
         Ok(Space { mm })
+    }
+
+    /// Allocates a block of `order` on any node. If none is free, moves pages, as a migration does.
+    /// Fails with [`OutOfFrames`](ErrorKind::OutOfFrames) if too few frames are free, or every
+    /// place for such a block contains a frame that cannot be moved.
+    pub fn alloc_block(&self, order: Order) -> Result<UniqueFrame<'_>, Error> {
+        let shared = &self.shared;
+        shared.supply.with_room(
+            |_| (order, Place::Anywhere),
+            || {
+                let block = shared.alloc(order, Place::Anywhere);
+                block.ok_or_else(|| Error::new(ErrorKind::OutOfFrames, Op::Compact))
+            },
+        )
     }
 
     /// Returns the pool of the frames.

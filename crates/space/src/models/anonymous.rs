@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::harness::{
-    PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, migrator, page,
+    PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, page,
     spaces, take_all,
 };
 use loom::thread;
@@ -309,7 +309,7 @@ fn change_vs_write_between_the_walks(change: fn(&Space)) {
             let space = Arc::clone(&space);
             thread::spawn(move || {
                 let mut report = Migrated::default();
-                migrator(&space).migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
+                space.mm.migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
             })
         };
         change(&fork);
@@ -362,7 +362,7 @@ fn migration_vs(beside: Beside, is_pinned: bool, preemptions: usize) {
             })
         };
         let mut report = Migrated::default();
-        migrator(&space).migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
+        space.mm.migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
         assert!(!is_pinned || report.nr_moved == 0);
         drop(pin);
         other.join().unwrap();
@@ -431,7 +431,7 @@ fn loom_pin_vs_move_under_claim() {
             })
         };
         let mut report = Migrated::default();
-        migrator(&space).migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        space.mm.migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
         let taken = take_all(&spaces);
         pinner.join().unwrap();
         give_back(taken);
@@ -468,7 +468,7 @@ fn loom_move_under_claim_vs_isolation() {
             })
         };
         let mut report = Migrated::default();
-        migrator(&space).migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        space.mm.migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
         other.join().unwrap();
         assert_eq!(byte(&space, 0), 1);
         finish(&spaces, vec![&space]);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::harness::{PAGE, byte, explore, finish, give_back, migrator, page, take_all};
+use super::harness::{PAGE, byte, explore, finish, give_back, page, take_all};
 use loom::thread;
 use pagewell_cache::model::{ModelCache, ModelFile};
 use pagewell_frame::FRAME_BYTES;
@@ -249,7 +249,7 @@ fn copied_and_moved() -> (Mapped, thread::JoinHandle<()>) {
     let space = Arc::clone(&mapped.space);
     let mover = thread::spawn(move || {
         let mut report = Migrated::default();
-        migrator(&space).migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        space.mm.migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
     });
     (mapped, mover)
 }

@@ -7,7 +7,6 @@ use pagewell_frame::{
 };
 
 use crate::areas::options::Policy;
-use crate::change::migrate::Migrator;
 use crate::mm::handles::{Space, Spaces};
 use crate::words::claim::look;
 use crate::words::directory::Directory;
@@ -90,9 +89,4 @@ pub(super) fn give_back(taken: Vec<UniqueFrame<'_>>) {
         frame.bytes().copy_to(0, &mut buf);
         assert_eq!(buf, page(0xF0), "somebody wrote a frame that was free");
     }
-}
-
-pub(super) fn migrator(space: &Space) -> Migrator<'_> {
-    let mm = &*space.mm;
-    Migrator::new(&mm.structure, &mm.tables, &mm.shared.supply)
 }

@@ -1,11 +1,13 @@
 //! Moves of isolated pages: steps 2 to 6 of a [migration](crate::change::migrate).
 
+use std::time::Instant;
+
 use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
 use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
 use crate::motion::page::{Moving, Stage};
-use crate::motion::report::{Engine, Migrated, NotMoved, now};
+use crate::motion::report::{Engine, Migrated, NotMoved};
 use crate::motion::walk::{Entry, Step, Walker};
 use crate::pages::family::Family;
 use crate::pages::record::Pages;
@@ -48,7 +50,7 @@ impl<'s> Mover<'s> {
         for pages in batch.chunk_by_mut(|a, b| a.owner.family == b.owner.family) {
             // Kept until the end, since all pages of the family may be dropped earlier.
             let family = self.pages().family_of(pages[0].from());
-            let start = now();
+            let start = Instant::now();
             // 2.
             self.first_walk(&family, pages);
             // 3.
@@ -59,7 +61,7 @@ impl<'s> Mover<'s> {
                     page.stage = Stage::Failed(NotMoved::Pinned);
                 }
             }
-            let walked = now();
+            let walked = Instant::now();
             // 4.
             for page in pages.iter().filter(|page| page.is_leaving()) {
                 if let Some(to) = &page.to {
@@ -67,7 +69,7 @@ impl<'s> Mover<'s> {
                     bytes.copy_from_racy(0, self.pool().bytes(page.from(), bytes.len()));
                 }
             }
-            let copied = now();
+            let copied = Instant::now();
             // 5, and the undo for failed pages.
             for page in pages.iter_mut().filter(|page| page.is_leaving()) {
                 if let Some(to) = page.to.take() {
@@ -88,12 +90,12 @@ impl<'s> Mover<'s> {
             }
             report.first_walk += walked - start;
             report.copy += copied - walked;
-            report.second_walk += now() - copied;
+            report.second_walk += Instant::now() - copied;
         }
-        let start = now();
+        let start = Instant::now();
         left.sort_unstable_by_key(UniqueFrame::frame);
         self.pool().free_bulk(&mut left);
-        report.second_walk += now() - start;
+        report.second_walk += Instant::now() - start;
     }
 
     /// Returns `true` if a page without mappings is pinned. Waits for references held only briefly.

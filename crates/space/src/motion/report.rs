@@ -1,4 +1,4 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Method of moving pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,12 +54,4 @@ pub struct Migrated {
     pub copy: Duration,
     /// Time for the second walks, which replace migration entries by present ones.
     pub second_walk: Duration,
-}
-
-pub(crate) fn now() -> Instant {
-    Instant::now()
-}
-
-pub(crate) fn since(start: Instant) -> Duration {
-    start.elapsed()
 }

@@ -1,7 +1,6 @@
 use pagewell_frame::{FramePool, Nodes, PoolConfig};
 
 use crate::areas::options::Policy;
-use crate::change::find::Finder;
 use crate::change::fork::ForkMode;
 use crate::mm::handles::Spaces;
 use crate::motion::mover::Mover;
@@ -29,8 +28,7 @@ fn a_batch_takes_as_many_frames_as_it_moves() {
         let (mut batch, mut report) = (Vec::new(), Migrated::default());
         let engine = Engine::Batched;
         let mm = &*space.mm;
-        let finder = Finder::new(&mm.structure, &mm.tables, &mm.shared.supply);
-        finder.find_batch(range, 1, engine, &mut batch, &mut report);
+        mm.find_batch(range, 1, engine, &mut batch, &mut report);
         assert_eq!(batch.len(), nr);
         assert_eq!(spaces.pool().stats().nr_available(), free - nr);
         Mover::of(&mm.shared.supply).move_batch(&mut batch, engine, &mut report);

@@ -17,8 +17,9 @@
 //! | `words` | words of tables, directories and metadata; the claim, which alone changes an entry |
 //! | `error` | errors |
 //!
-//! A module's operations are methods of a small type with references to the parts that they need,
-//! created at the call (`Tables::of(&supply).copy(table)`). `tests` and `models` may use all.
+//! An operation is a method of the state that it uses, in the file named after the operation: of
+//! [`Space`], of `Mm` (one space) or of `Supply` (frames of all spaces). `tests` and `models` may
+//! use all.
 //!
 //! `docs/ARCHITECTURE.md` describes faults and migrations. `docs/LOCKING.md` describes the locks,
 //! by Linux's names: the *structure lock* of a space is its mmap_lock, the *unsharing lock* its

@@ -80,7 +80,6 @@ use crate::areas::file::{FileArea, Sharing};
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::handles::Space;
 use crate::mm::space::Mm;
-use crate::motion::mover::Mover;
 use crate::motion::report::{Engine, Migrated, NotMoved};
 
 /// Maximum number of attempts for a page that was pinned, being moved, or had a missed entry.
@@ -157,8 +156,7 @@ impl Mm {
             let rest = next..range.end;
             next = self.find_batch(rest, node, engine, &mut batch, report);
             report.first_walk += start.elapsed();
-            let mover = Mover::of(&self.shared.supply);
-            mover.move_batch(&mut batch, engine, report);
+            self.shared.supply.move_batch(&mut batch, engine, report);
             for page in batch.drain(..) {
                 match page.failure() {
                     None => report.nr_moved += 1,

@@ -13,7 +13,6 @@ use crate::areas::file::{Backing, FileArea, FileMaps, LinkedSpace, Sharing};
 use crate::areas::noted::NotedFiles;
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
-use crate::motion::compact::Compactor;
 use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
 use crate::supply::source::FrameSource;
@@ -224,12 +223,12 @@ impl Shared {
         if free.is_some() || order == Order::ZERO {
             return free;
         }
-        Compactor::of(&self.supply).compact(order, place)
+        self.supply.compact(order, place)
     }
 
     #[inline]
     pub(crate) fn pages(&self) -> Pages<'_> {
-        Pages::of(self.pool())
+        self.supply.pages()
     }
 
     #[inline]

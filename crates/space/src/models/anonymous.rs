@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::harness::{
-    PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, page,
-    spaces, take_all,
+    PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, page, spaces,
+    take_all,
 };
 use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
@@ -14,7 +14,6 @@ use crate::access::pin::Pinner;
 use crate::access::view::Viewer;
 use crate::change::fork::ForkMode;
 use crate::mm::handles::Space;
-use crate::motion::mover::Mover;
 use crate::motion::page::Moving;
 use crate::motion::report::{Engine, Migrated};
 
@@ -309,7 +308,9 @@ fn change_vs_write_between_the_walks(change: fn(&Space)) {
             let space = Arc::clone(&space);
             thread::spawn(move || {
                 let mut report = Migrated::default();
-                space.mm.migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
+                space
+                    .mm
+                    .migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
             })
         };
         change(&fork);
@@ -362,7 +363,9 @@ fn migration_vs(beside: Beside, is_pinned: bool, preemptions: usize) {
             })
         };
         let mut report = Migrated::default();
-        space.mm.migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
+        space
+            .mm
+            .migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
         assert!(!is_pinned || report.nr_moved == 0);
         drop(pin);
         other.join().unwrap();
@@ -431,7 +434,9 @@ fn loom_pin_vs_move_under_claim() {
             })
         };
         let mut report = Migrated::default();
-        space.mm.migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        space
+            .mm
+            .migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
         let taken = take_all(&spaces);
         pinner.join().unwrap();
         give_back(taken);
@@ -463,12 +468,16 @@ fn loom_move_under_claim_vs_isolation() {
                     drop(reference);
                     let mut batch = vec![Moving::new(shared.pages(), frame, to)];
                     let mut report = Migrated::default();
-                    Mover::of(&shared.supply).move_batch(&mut batch, Engine::Batched, &mut report);
+                    shared
+                        .supply
+                        .move_batch(&mut batch, Engine::Batched, &mut report);
                 }
             })
         };
         let mut report = Migrated::default();
-        space.mm.migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        space
+            .mm
+            .migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
         other.join().unwrap();
         assert_eq!(byte(&space, 0), 1);
         finish(&spaces, vec![&space]);

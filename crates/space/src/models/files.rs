@@ -249,7 +249,9 @@ fn copied_and_moved() -> (Mapped, thread::JoinHandle<()>) {
     let space = Arc::clone(&mapped.space);
     let mover = thread::spawn(move || {
         let mut report = Migrated::default();
-        space.mm.migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        space
+            .mm
+            .migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
     });
     (mapped, mover)
 }

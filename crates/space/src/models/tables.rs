@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use super::harness::{
-    PAGE, assert_all_free, byte, explore, filled, finish, page, spaces,
-};
+use super::harness::{PAGE, assert_all_free, byte, explore, filled, finish, page, spaces};
 use loom::thread;
 use pagewell_frame::{FRAME_BYTES, Order};
 
@@ -64,7 +62,9 @@ fn loom_migrate_vs_table_exchange() {
             let space = Arc::clone(&space);
             thread::spawn(move || {
                 let mut report = Migrated::default();
-                space.mm.migrate_range(&(PAGE..2 * PAGE), 1, Engine::Batched, &mut report);
+                space
+                    .mm
+                    .migrate_range(&(PAGE..2 * PAGE), 1, Engine::Batched, &mut report);
                 assert_eq!((report.nr_moved, report.nr_there), (0, 0), "another's page");
                 assert_eq!(report.not_moved, [], "another's page");
             })

@@ -20,15 +20,11 @@
 
 use std::ops::Range;
 
-use pagewell_frame::{
-    AllocRequest, FrameKind, FrameNr, FramePool, Order, Place, TryGetFrame, UniqueFrame,
-};
+use pagewell_frame::{AllocRequest, FrameKind, FrameNr, Order, Place, TryGetFrame, UniqueFrame};
 
-use crate::motion::mover::Mover;
 use crate::motion::page::Moving;
 use crate::motion::report::{Engine, Migrated};
 use crate::pages::owner::Binding;
-use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
 
 const MAX_PLACES: usize = 16;
@@ -39,29 +35,16 @@ const MAKE_ROOM_TRIES: usize = 4;
 /// Maximum number of pages that are moved at once.
 pub(crate) const BATCH: usize = 64;
 
-#[derive(Clone, Copy)]
-pub(crate) struct Compactor<'s> {
-    supply: &'s Supply,
-}
-
-impl<'s> Compactor<'s> {
-    pub(crate) fn of(supply: &'s Supply) -> Self {
-        Self { supply }
-    }
-
-    fn pool(self) -> &'s FramePool {
-        self.supply.pool()
-    }
-
+impl Supply {
     /// Assembles a block of several frames.
-    pub(crate) fn compact(self, order: Order, place: Place) -> Option<UniqueFrame<'s>> {
+    pub(crate) fn compact(&self, order: Order, place: Place) -> Option<UniqueFrame<'_>> {
         self.places(order, place)
             .into_iter()
             .take(MAX_PLACES)
             .find_map(|first| self.empty_place(first, order))
     }
 
-    fn places(self, order: Order, place: Place) -> Vec<FrameNr> {
+    fn places(&self, order: Order, place: Place) -> Vec<FrameNr> {
         let pool = self.pool();
         let mut places = Vec::new();
         let mut first = 0;
@@ -82,7 +65,7 @@ impl<'s> Compactor<'s> {
     }
 
     /// Returns the number of used frames, or `None` if some are not movable pages. This is a hint.
-    fn nr_movable(self, first: FrameNr, order: Order) -> Option<u32> {
+    fn nr_movable(&self, first: FrameNr, order: Order) -> Option<u32> {
         let mut nr_used = 0;
         let mut nr = first.get();
         let end = first.get() + order.frames();
@@ -105,7 +88,7 @@ impl<'s> Compactor<'s> {
         Some(nr_used)
     }
 
-    fn empty_place(self, first: FrameNr, order: Order) -> Option<UniqueFrame<'s>> {
+    fn empty_place(&self, first: FrameNr, order: Order) -> Option<UniqueFrame<'_>> {
         let pool = self.pool();
         let mut parts = pool.take_free_within(first, order);
         if self.move_out(first, order, &mut parts) {
@@ -117,10 +100,15 @@ impl<'s> Compactor<'s> {
     }
 
     /// Step 3. Returns `false` if a page cannot be moved. Adds freed blocks to `parts`.
-    fn move_out(self, first: FrameNr, order: Order, parts: &mut Vec<UniqueFrame<'s>>) -> bool {
+    fn move_out<'s>(
+        &'s self,
+        first: FrameNr,
+        order: Order,
+        parts: &mut Vec<UniqueFrame<'s>>,
+    ) -> bool {
         let end = first.get() + order.frames();
         let mut targets = Targets {
-            supply: self.supply,
+            supply: self,
             place: first.get()..end,
             parts,
             spare: None,
@@ -149,7 +137,7 @@ impl<'s> Compactor<'s> {
                 nr += of_block.frames();
             }
             // If a target was missing, no page may stay isolated during reclaim.
-            Mover::of(self.supply).move_batch(&mut batch, Engine::Batched, &mut report);
+            self.move_batch(&mut batch, Engine::Batched, &mut report);
             if batch.iter().any(|page| page.failure().is_some()) {
                 return false;
             }
@@ -167,8 +155,8 @@ impl<'s> Compactor<'s> {
         true
     }
 
-    fn move_of_file(
-        self,
+    fn move_of_file<'s>(
+        &'s self,
         frame: FrameNr,
         order: Order,
         targets: &mut Targets<'_, 's>,
@@ -180,7 +168,7 @@ impl<'s> Compactor<'s> {
         let Some(to) = targets.next(order, wanted) else {
             return Found::NoRoom(order, wanted);
         };
-        match self.supply.move_page(frame, to) {
+        match self.move_page(frame, to) {
             Ok(left) => {
                 targets.parts.push(left);
                 Found::Done
@@ -190,13 +178,13 @@ impl<'s> Compactor<'s> {
     }
 
     /// Isolates the page in `frame`, if a permitted target outside the place is free.
-    fn isolate_frame(
-        self,
+    fn isolate_frame<'s>(
+        &'s self,
         frame: FrameNr,
         order: Order,
         targets: &mut Targets<'_, 's>,
     ) -> Found<'s> {
-        let pages = Pages::of(self.pool());
+        let pages = self.pages();
         let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
             return Found::Stuck;
         };

@@ -2,15 +2,14 @@
 
 use std::time::Instant;
 
-use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
+use pagewell_frame::{FrameNr, UniqueFrame};
 use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
 use crate::motion::page::{Moving, Stage};
 use crate::motion::report::{Engine, Migrated, NotMoved};
-use crate::motion::walk::{Entry, Step, Walker};
+use crate::motion::walk::{Entry, Step};
 use crate::pages::family::Family;
-use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
 use crate::words::counts::{ISOLATED, References};
 use crate::words::pte::State;
@@ -20,27 +19,10 @@ const FIRST_WALKS: usize = scaled(8, 2);
 /// Maximum number of checks whether a page is pinned. Accesses wait during them.
 const LOOKS: usize = scaled(4, 1);
 
-#[derive(Clone, Copy)]
-pub(crate) struct Mover<'s> {
-    supply: &'s Supply,
-}
-
-impl<'s> Mover<'s> {
-    pub(crate) fn of(supply: &'s Supply) -> Self {
-        Self { supply }
-    }
-
-    fn pool(self) -> &'s FramePool {
-        self.supply.pool()
-    }
-
-    fn pages(self) -> Pages<'s> {
-        Pages::of(self.pool())
-    }
-
+impl Supply {
     /// Steps 2 to 6. Then no page is isolated; each is `Arriving` (moved) or `Failed`.
-    pub(crate) fn move_batch(
-        self,
+    pub(crate) fn move_batch<'s>(
+        &'s self,
         batch: &mut [Moving<'s>],
         engine: Engine,
         report: &mut Migrated,
@@ -99,7 +81,7 @@ impl<'s> Mover<'s> {
     }
 
     /// Returns `true` if a page without mappings is pinned. Waits for references held only briefly.
-    fn is_pinned(self, frame: FrameNr) -> bool {
+    fn is_pinned(&self, frame: FrameNr) -> bool {
         let mut backoff = Backoff::new();
         for _ in 0..LOOKS {
             if self.pages().references(frame) == References::Mapped {
@@ -111,14 +93,14 @@ impl<'s> Mover<'s> {
     }
 
     /// Step 2. The pages must be of `family`, and sorted by index.
-    fn first_walk(self, family: &Family, pages: &mut [Moving<'_>]) {
+    fn first_walk(&self, family: &Family, pages: &mut [Moving<'_>]) {
         let mut backoff = Backoff::new();
         for _ in 0..FIRST_WALKS {
             let mut left = pages.iter().filter(|page| self.is_to_turn(page)).count();
             if left == 0 {
                 return;
             }
-            Walker::of(self.supply).walk(family, pages, |page, entry| {
+            self.walk(family, pages, |page, entry| {
                 if !self.is_to_turn(page) {
                     return Step::Pass;
                 }
@@ -145,12 +127,12 @@ impl<'s> Mover<'s> {
         }
     }
 
-    fn is_to_turn(self, page: &Moving<'_>) -> bool {
+    fn is_to_turn(&self, page: &Moving<'_>) -> bool {
         page.is_leaving() && self.pages().counts(page.from()).mappings() != 0
     }
 
     /// Step 5, or the undo for pages that failed.
-    fn second_walk(self, family: &Family, pages: &mut [Moving<'_>], engine: Engine) {
+    fn second_walk(&self, family: &Family, pages: &mut [Moving<'_>], engine: Engine) {
         let is_waited_for = |page: &Moving<'_>| self.pages().counts(page.from()).migrations() != 0;
         let mut must_walk_all = engine == Engine::FullWalk;
         let mut backoff = Backoff::new();
@@ -159,7 +141,7 @@ impl<'s> Mover<'s> {
             if left == 0 && !must_walk_all {
                 return;
             }
-            Walker::of(self.supply).walk(family, pages, |page, entry| {
+            self.walk(family, pages, |page, entry| {
                 if self.restore(page, entry) {
                     self.pool().waits().wake(entry.word());
                     left -= usize::from(!is_waited_for(page));
@@ -180,7 +162,7 @@ impl<'s> Mover<'s> {
     }
 
     /// Restores `entry` if it is a migration entry of the page. The caller must wake the waiters.
-    fn restore(self, page: &Moving<'_>, entry: Entry<'_>) -> bool {
+    fn restore(&self, page: &Moving<'_>, entry: Entry<'_>) -> bool {
         let Some(claim) = entry.claim(State::Migration(page.from())) else {
             return false;
         };

@@ -92,15 +92,7 @@ impl<'s> TableCursor<'s> {
     }
 }
 
-pub(crate) struct Walker<'s> {
-    supply: &'s Supply,
-}
-
-impl<'s> Walker<'s> {
-    pub(crate) fn of(supply: &'s Supply) -> Self {
-        Self { supply }
-    }
-
+impl Supply {
     /// Visits the entries that name one of `pages`, which must be of `family` and sorted by index.
     pub(crate) fn walk<'p>(
         &self,
@@ -116,7 +108,7 @@ impl<'s> Walker<'s> {
             let directory = &link.to;
             let begin = pages.partition_point(|page| page.index() < link.first);
             // If the table was dropped since, the drop of the cursor only frees the table's frame.
-            let mut cursor = TableCursor::new(self.supply);
+            let mut cursor = TableCursor::new(self);
             for page in &mut pages[begin..] {
                 if page.index() >= link.end {
                     break;
@@ -145,11 +137,7 @@ impl<'s> Walker<'s> {
         if !pmd.is_present() || pmd.order() != order {
             return false;
         }
-        let entry = look(view::entry(
-            self.supply.view(),
-            pmd.frame(),
-            entry_of(addr, order),
-        ));
+        let entry = look(view::entry(self.view(), pmd.frame(), entry_of(addr, order)));
         entry.frame() == page.from().get()
     }
 }

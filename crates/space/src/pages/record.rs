@@ -15,6 +15,7 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::pages::family::Family;
 use crate::pages::owner::{self, Binding, Owner};
+use crate::supply::frames::Supply;
 use crate::supply::view;
 use crate::words::claim::Claim;
 use crate::words::counts::{Counts, Cow, ISOLATED, MAPPING, MIGRATION, References, decide};
@@ -29,12 +30,14 @@ pub(crate) struct Pages<'s> {
     pool: &'s FramePool,
 }
 
-impl<'s> Pages<'s> {
+impl Supply {
     #[inline]
-    pub(crate) fn of(pool: &'s FramePool) -> Self {
-        Self { pool }
+    pub(crate) fn pages(&self) -> Pages<'_> {
+        Pages { pool: self.pool() }
     }
+}
 
+impl<'s> Pages<'s> {
     fn word(self, frame: FrameNr) -> &'s AtomicU64 {
         view::counts_of(self.pool, frame)
     }

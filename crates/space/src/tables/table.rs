@@ -24,7 +24,6 @@ use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
 
 use crate::error::ErrorKind;
-use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
 use crate::supply::view;
 use crate::words::claim::{self, claim_used, look};
@@ -52,10 +51,6 @@ impl<'s> Tables<'s> {
 
     fn pool(self) -> &'s FramePool {
         self.supply.pool()
-    }
-
-    fn pages(self) -> Pages<'s> {
-        Pages::of(self.pool())
     }
 
     /// Creates a table without entries, with one share. Returns `None` if no frame is available.
@@ -119,7 +114,7 @@ impl<'s> Tables<'s> {
 
     #[inline]
     fn drop_entry_waited_for(self, word: &AtomicU64, before: Pte) {
-        self.pages().drop_entry(before);
+        self.supply.pages().drop_entry(before);
         self.wake(word, before);
     }
 
@@ -135,7 +130,7 @@ impl<'s> Tables<'s> {
             };
             let before = claim.before();
             // While the entry is claimed, no walk converts it, and no other copy of it is counted.
-            if self.pages().count_copy(before).is_err() {
+            if self.supply.pages().count_copy(before).is_err() {
                 drop(claim);
                 self.drop_share(copy);
                 return Err(ErrorKind::TooManyEntries);

@@ -3,7 +3,6 @@ use pagewell_frame::{FramePool, Nodes, PoolConfig};
 use crate::areas::options::Policy;
 use crate::change::fork::ForkMode;
 use crate::mm::handles::Spaces;
-use crate::motion::mover::Mover;
 use crate::motion::report::{Engine, Migrated};
 
 /// Frames that a batch does not use are freed, and not kept until the next batch.
@@ -31,7 +30,7 @@ fn a_batch_takes_as_many_frames_as_it_moves() {
         mm.find_batch(range, 1, engine, &mut batch, &mut report);
         assert_eq!(batch.len(), nr);
         assert_eq!(spaces.pool().stats().nr_available(), free - nr);
-        Mover::of(&mm.shared.supply).move_batch(&mut batch, engine, &mut report);
+        mm.shared.supply.move_batch(&mut batch, engine, &mut report);
         assert!(batch.iter().all(|page| page.failure().is_none()));
         assert_eq!(spaces.pool().stats().nr_available(), free);
     }

@@ -22,21 +22,12 @@ pub(crate) struct NewPage<'s> {
     binding: Binding,
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct Faulter<'m> {
-    mm: &'m Arc<Mm>,
-}
-
-impl<'m> Faulter<'m> {
-    pub(crate) fn of(mm: &'m Arc<Mm>) -> Self {
-        Self { mm }
-    }
-
+impl Mm {
     /// Creates a page of zeros at `addr` if there is no page. The caller holds the structure lock.
-    pub(crate) fn make_page(self, area: &Area, addr: u64) -> Result<(), ErrorKind> {
-        let pmd = self.mm.own_table(area.order, addr)?;
+    pub(crate) fn make_page(&self, area: &Area, addr: u64) -> Result<(), ErrorKind> {
+        let pmd = self.own_table(area.order, addr)?;
         let entry = entry_of(addr, u32::from(area.order.get()));
-        let word = self.mm.tables.entry(pmd, entry);
+        let word = self.tables.entry(pmd, entry);
         let mut spare = None;
         loop {
             let entry = look(word);
@@ -62,31 +53,23 @@ impl<'m> Faulter<'m> {
     }
 
     /// Allocates a page for `addr`. The caller must set all bytes of the block.
-    pub(crate) fn new_page(self, area: &Area, addr: u64) -> Result<NewPage<'m>, ErrorKind> {
+    pub(crate) fn new_page(&self, area: &Area, addr: u64) -> Result<NewPage<'_>, ErrorKind> {
         let index = area.index_of(addr);
-        let place = area.place(index, self.mm.shared.pool().nr_nodes());
-        let block = self.mm.shared.alloc(area.order, place);
+        let place = area.place(index, self.shared.pool().nr_nodes());
+        let block = self.shared.alloc(area.order, place);
         let block = block.ok_or(ErrorKind::OutOfFrames)?;
-        let family = area.own_family(&**self.mm);
+        let family = area.own_family(self);
         Ok(NewPage {
             block,
             family,
             index,
-            binding: area.binding(),
+            binding: area.policy.binding(),
         })
     }
 
     /// Publishes the page with one mapping, for the entry that the caller has claimed.
-    pub(crate) fn publish(self, made: NewPage<'m>) -> FrameNr {
-        let NewPage {
-            block,
-            family,
-            index,
-            binding,
-        } = made;
-        self.mm
-            .shared
-            .pages()
-            .publish(block, family, index, binding, MAPPING)
+    pub(crate) fn publish(&self, made: NewPage<'_>) -> FrameNr {
+        let pages = self.shared.pages();
+        pages.publish(made.block, made.family, made.index, made.binding, MAPPING)
     }
 }

@@ -18,7 +18,6 @@ use pagewell_frame::{FrameNr, FrameRef, TryGetFrame};
 use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
 
-use crate::access::fault::Faulter;
 use crate::access::files::{Copied, Fault, FileAccess};
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::{Mm, Shared};
@@ -151,7 +150,7 @@ impl<'m> Pinner<'m> {
                 if !MAKE {
                     return Ok(Tried::Zeros);
                 }
-                Faulter::of(self.mm).make_page(area, addr).map_err(failed)?;
+                self.mm.make_page(area, addr).map_err(failed)?;
                 continue;
             };
             let word = self.mm.tables.entry(table.pmd, entry_of(addr, order));
@@ -178,7 +177,7 @@ impl<'m> Pinner<'m> {
                         continue;
                     }
                     drop(table);
-                    Faulter::of(self.mm).make_page(area, addr).map_err(failed)?;
+                    self.mm.make_page(area, addr).map_err(failed)?;
                 }
                 State::Migration(_) => {
                     let pmd = table.pmd;

@@ -39,7 +39,7 @@ use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
 
-use crate::access::fault::{Faulter, NewPage};
+use crate::access::fault::NewPage;
 use crate::access::files::{Copied, Fault, FileAccess};
 use crate::areas::file::{FileArea, Sharing};
 use crate::areas::set::Areas;
@@ -280,7 +280,6 @@ impl<'m> Writer<'m> {
         let pmd = self.mm.own_table(area.order, addr).map_err(failed)?;
         let word = self.mm.tables.entry(pmd, entry_of(addr, order));
         let (pages, files) = (self.mm.shared.pages(), FileAccess::of(self.mm));
-        let faulter = Faulter::of(self.mm);
         let mut spare: Option<NewPage<'m>> = None;
         let mut backoff = Backoff::new();
         loop {
@@ -291,7 +290,7 @@ impl<'m> Writer<'m> {
                 State::Empty => {
                     let made = match spare.take() {
                         Some(made) => made,
-                        None => faulter.new_page(area, addr).map_err(failed)?,
+                        None => self.mm.new_page(area, addr).map_err(failed)?,
                     };
                     let page = made.block.bytes();
                     if area.file.is_none() && len < page.len() {
@@ -317,7 +316,7 @@ impl<'m> Writer<'m> {
                         }
                     }
                     let result = change(page.slice(off, len));
-                    let frame = faulter.publish(made);
+                    let frame = self.mm.publish(made);
                     claim.end(entry.owned(frame));
                     return Ok(Attempt::Done(result));
                 }
@@ -345,7 +344,7 @@ impl<'m> Writer<'m> {
                     let Some(copy) = copy else {
                         // The claim ends before a page is allocated (C1 of `words::claim`).
                         drop(claim);
-                        spare = Some(faulter.new_page(area, addr).map_err(failed)?);
+                        spare = Some(self.mm.new_page(area, addr).map_err(failed)?);
                         continue;
                     };
                     let page = copy.block.bytes();
@@ -354,7 +353,7 @@ impl<'m> Writer<'m> {
                         page.copy_from_racy(0, old);
                     }
                     let result = change(page.slice(off, len));
-                    let copy = faulter.publish(copy);
+                    let copy = self.mm.publish(copy);
                     claim.end(entry.owned(copy));
                     pages.drop_entry(entry);
                     return Ok(Attempt::Done(result));

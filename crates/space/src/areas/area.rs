@@ -11,7 +11,6 @@ use crate::areas::file::{FileArea, LinkedSpace};
 use crate::areas::options::Policy;
 use crate::pages::family::Family;
 use crate::pages::links::Link;
-use crate::pages::owner::Binding;
 use crate::words::claim;
 use crate::words::geometry::page_bytes;
 use crate::words::pte::Protection;
@@ -82,10 +81,6 @@ impl Area {
 
     pub(crate) fn place(&self, index: u64, nr_nodes: usize) -> Place {
         self.policy.place(index >> self.order.get(), nr_nodes)
-    }
-
-    pub(crate) fn binding(&self) -> Binding {
-        self.policy.binding()
     }
 
     /// Returns the family of the pages that the area creates. The first call creates it.

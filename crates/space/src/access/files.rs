@@ -91,26 +91,16 @@ pub(crate) fn of_file(error: pagewell_cache::Error) -> ErrorKind {
     }
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct FileAccess<'m> {
-    mm: &'m Mm,
-}
-
-impl<'m> FileAccess<'m> {
+impl Mm {
     #[inline(always)]
-    pub(crate) fn of(mm: &'m Mm) -> Self {
-        Self { mm }
-    }
-
-    #[inline(always)]
-    fn with_noted<R>(self, addr: u64, work: impl FnOnce(&FileArea) -> Option<R>) -> Option<R> {
-        self.mm.files.with(&self.mm.shared.writers, addr, work)
+    fn with_noted<R>(&self, addr: u64, work: impl FnOnce(&FileArea) -> Option<R>) -> Option<R> {
+        self.files.with(&self.shared.writers, addr, work)
     }
 
     /// Fills a short `buf` from within a page of the noted file, if it is cached. After `false`,
     /// `buf` may have been written to. On this hot path, each instruction counts.
     #[inline(always)]
-    pub(crate) fn read_short(self, addr: u64, buf: &mut [u8]) -> bool {
+    pub(crate) fn read_file_short(&self, addr: u64, buf: &mut [u8]) -> bool {
         if buf.len() > SHORT_BYTES {
             return false;
         }
@@ -119,9 +109,9 @@ impl<'m> FileAccess<'m> {
     }
 
     /// Fills the part of `buf` that lies in the page of `addr`, as
-    /// [`read_short`](Self::read_short). Returns its length, or `None` if it was not read.
+    /// [`read_file_short`](Self::read_file_short). Returns its length, or `None` if it was not read.
     #[inline]
-    pub(crate) fn read(self, addr: u64, buf: &mut [u8]) -> Option<usize> {
+    pub(crate) fn read_file(&self, addr: u64, buf: &mut [u8]) -> Option<usize> {
         self.with_noted(addr, move |file| {
             let len = buf.len().min(file.bytes_to_page_end(addr));
             self.read_noted(file, addr, &mut buf[..len]).then_some(len)
@@ -130,7 +120,7 @@ impl<'m> FileAccess<'m> {
 
     /// Steps 3 to 5. Returns `false` if the read is no hit, or ends past the page.
     #[inline(always)]
-    fn read_noted(self, file: &FileArea, addr: u64, buf: &mut [u8]) -> bool {
+    fn read_noted(&self, file: &FileArea, addr: u64, buf: &mut [u8]) -> bool {
         if !file.protection.allows_reads() {
             return false;
         }
@@ -138,17 +128,17 @@ impl<'m> FileAccess<'m> {
         if file.sharing == Sharing::Shared {
             return file.file().try_read_hit(pos, buf);
         }
-        let Some(before) = file.no_copy(&self.mm.tables, addr) else {
+        let Some(before) = file.no_copy(&self.tables, addr) else {
             return false;
         };
         // A hit ends with an acquire load, which orders the hit before the loads of step 5.
-        file.file().try_read_hit(pos, buf) && file.no_copy(&self.mm.tables, addr) == Some(before)
+        file.file().try_read_hit(pos, buf) && file.no_copy(&self.tables, addr) == Some(before)
     }
 
     /// Reads a page that no entry names: zeros, or bytes of the area's file. The caller holds the
     /// structure lock, and retries after `None`: `is_absent` returned `false` after the read.
     pub(crate) fn read_absent(
-        self,
+        &self,
         area: &Area,
         addr: u64,
         buf: &mut [u8],
@@ -164,7 +154,7 @@ impl<'m> FileAccess<'m> {
             .map_err(of_file)?
         {
             Tried::Done if is_absent() => {
-                self.mm.note_file(file, addr);
+                self.note_file(file, addr);
                 Ok(Some(Slow::Done(buf.len())))
             }
             Tried::Done => Ok(None),
@@ -176,7 +166,7 @@ impl<'m> FileAccess<'m> {
     /// Copies the page of `addr` from its file to `page`, unless the caller will write all of it
     /// (`len` bytes). The caller holds the structure lock, and has claimed the entry.
     pub(crate) fn copy_from_file(
-        self,
+        &self,
         file: &Arc<FileArea>,
         addr: u64,
         page: RacyBytes<'_>,
@@ -201,13 +191,13 @@ impl<'m> FileAccess<'m> {
 
     /// Pins a file's page in the cache, then calls `is_absent`: if that returns `false`, an entry
     /// may name a copy, and the result is [`Copied::Again`]. The caller holds the structure lock.
-    pub(crate) fn pin(
-        self,
+    pub(crate) fn pin_file(
+        &self,
         file: &Arc<FileArea>,
         addr: u64,
         len: usize,
         is_absent: impl Fn() -> bool,
-    ) -> Result<Copied<FrameRef<'m>>, ErrorKind> {
+    ) -> Result<Copied<FrameRef<'_>>, ErrorKind> {
         let page_bytes = file.file().page_size();
         let end = page_bytes - file.bytes_to_page_end(addr) + len;
         let page = file.page_of(addr);
@@ -216,7 +206,7 @@ impl<'m> FileAccess<'m> {
                 // The file and the space use the frames of one pool, which the space keeps alive.
                 let frame = reference.into_raw();
                 Ok(Copied::Done(view::pins_reference(
-                    self.mm.shared.pool(),
+                    self.shared.pool(),
                     frame,
                 )))
             }
@@ -226,14 +216,14 @@ impl<'m> FileAccess<'m> {
         }
     }
 
-    pub(crate) fn order_at(self, addr: u64) -> Option<u32> {
+    pub(crate) fn file_order_at(&self, addr: u64) -> Option<u32> {
         self.with_noted(addr, |file| Some(u32::from(file.order().get())))
     }
 
     /// Changes bytes of the file noted for `addr`, unless none is noted or the change would wait.
     #[inline]
-    pub(crate) fn edit_hit<R>(
-        self,
+    pub(crate) fn edit_file_hit<R>(
+        &self,
         addr: u64,
         len: usize,
         lsn: u64,
@@ -258,8 +248,8 @@ impl<'m> FileAccess<'m> {
     }
 
     /// Changes bytes of `file`, unless `addr` is now in another area. The caller holds no lock.
-    pub(crate) fn edit<R>(
-        self,
+    pub(crate) fn edit_file<R>(
+        &self,
         file: &Arc<FileArea>,
         addr: u64,
         (len, lsn): (usize, u64),
@@ -268,7 +258,7 @@ impl<'m> FileAccess<'m> {
         let pos = file.pos_of(addr);
         let mut spare = Spare::default();
         loop {
-            let areas = read(&self.mm.structure);
+            let areas = read(&self.structure);
             let now = areas.area_of(addr).and_then(|area| area.file.as_ref());
             if !now.is_some_and(|now| Arc::ptr_eq(now, file)) {
                 return Ok(None);
@@ -277,7 +267,7 @@ impl<'m> FileAccess<'m> {
             let tried = file.file().try_edit((pos, len, lsn), change, &mut spare);
             let wait = match tried.map_err(of_file)? {
                 (Tried::Done, result) => {
-                    self.mm.note_file(file, addr);
+                    self.note_file(file, addr);
                     return Ok(result);
                 }
                 (Tried::PastEnd, _) => return Err(ErrorKind::PastEnd),

@@ -18,7 +18,7 @@ use pagewell_frame::{FrameNr, FrameRef, TryGetFrame};
 use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
 
-use crate::access::files::{Copied, Fault, FileAccess};
+use crate::access::files::{Copied, Fault};
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::{Mm, Shared};
 use crate::supply::view;
@@ -139,7 +139,7 @@ impl<'m> Pinner<'m> {
             let Some(table) = self.mm.shared.tables().hold(pmd_word) else {
                 if let Some(file) = &area.file {
                     let is_absent = || !Directory::look(pmd_word).is_present();
-                    let pinned = FileAccess::of(self.mm).pin(file, addr, len, is_absent);
+                    let pinned = self.mm.pin_file(file, addr, len, is_absent);
                     match pinned.map_err(failed)? {
                         Copied::Done(reference) => return Ok(Tried::Pinned(reference, off)),
                         Copied::Again => backoff.wait(),
@@ -160,7 +160,7 @@ impl<'m> Pinner<'m> {
                     if let Some(file) = &area.file {
                         let is_absent =
                             || look(word) == entry && Directory::look(pmd_word) == table.pmd;
-                        let pinned = FileAccess::of(self.mm).pin(file, addr, len, is_absent);
+                        let pinned = self.mm.pin_file(file, addr, len, is_absent);
                         match pinned.map_err(failed)? {
                             Copied::Done(reference) => return Ok(Tried::Pinned(reference, off)),
                             Copied::Again => backoff.wait(),

@@ -4,14 +4,14 @@
 //! file that is noted for its address ([`crate::access::files`]), then the slow read. The slow read
 //! holds the structure lock, and a reference to the table if there is one, and claims the entry if
 //! that is present. A page that was never written is read as zeros, or from the area's file
-//! ([`FileAccess::read_absent`]). At a migration entry, the slow read releases all locks and waits.
+//! ([`Mm::read_absent`]). At a migration entry, the slow read releases all locks and waits.
 //!
 //! Verified by `loom_wait_vs_table_reuse`, `loom_private_read_vs_first_write`.
 
 use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
 
-use crate::access::files::{FileAccess, Slow};
+use crate::access::files::Slow;
 use crate::access::optimistic::Optimistic;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
@@ -46,7 +46,7 @@ impl<'m> Reader<'m> {
     #[inline(never)]
     pub(crate) fn read_other(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         let is_hit = Optimistic::of(&self.mm.tables).read_huge(addr, buf)
-            || FileAccess::of(self.mm).read_short(addr, buf);
+            || self.mm.read_file_short(addr, buf);
         if is_hit {
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl<'m> Reader<'m> {
                 return Ok(len);
             }
         }
-        if let Some(len) = FileAccess::of(self.mm).read(addr, buf) {
+        if let Some(len) = self.mm.read_file(addr, buf) {
             return Ok(len);
         }
         self.read_slowly(addr, buf)
@@ -101,7 +101,6 @@ impl<'m> Reader<'m> {
     #[cold]
     pub(crate) fn read_locked(self, addr: u64, buf: &mut [u8]) -> Result<Slow, Error> {
         let failed = |kind| Error::at(kind, Op::Read, addr);
-        let files = FileAccess::of(self.mm);
         let mut backoff = Backoff::new();
         loop {
             let areas = read(&self.mm.structure);
@@ -122,7 +121,8 @@ impl<'m> Reader<'m> {
                 .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
             let Some(table) = self.mm.shared.tables().hold(pmd_word) else {
                 let is_absent = || !Directory::look(pmd_word).is_present();
-                match files
+                match self
+                    .mm
                     .read_absent(area, addr, buf, is_absent)
                     .map_err(failed)?
                 {
@@ -136,7 +136,8 @@ impl<'m> Reader<'m> {
                 State::Empty if Directory::look(pmd_word) == table.pmd => {
                     let is_absent =
                         || look(word) == entry && Directory::look(pmd_word) == table.pmd;
-                    match files
+                    match self
+                        .mm
                         .read_absent(area, addr, buf, is_absent)
                         .map_err(failed)?
                     {

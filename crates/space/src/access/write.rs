@@ -40,7 +40,7 @@ use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
 
 use crate::access::fault::NewPage;
-use crate::access::files::{Copied, Fault, FileAccess};
+use crate::access::files::{Copied, Fault};
 use crate::areas::file::{FileArea, Sharing};
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
@@ -111,7 +111,7 @@ impl<'m> Writer<'m> {
     #[cold]
     #[inline(never)]
     fn order_of_area(self, addr: u64) -> u32 {
-        if let Some(order) = FileAccess::of(self.mm).order_at(addr) {
+        if let Some(order) = self.mm.file_order_at(addr) {
             return order;
         }
         let areas = read(&self.mm.structure);
@@ -212,8 +212,8 @@ impl<'m> Writer<'m> {
         change: &mut impl FnMut(RacyBytes<'_>) -> R,
     ) -> Result<R, Error> {
         let failed = |kind| Error::at(kind, op, addr);
-        let files = FileAccess::of(self.mm);
-        if let Some(result) = files.edit_hit(addr, len, lsn, change).map_err(failed)? {
+        let hit = self.mm.edit_file_hit(addr, len, lsn, change);
+        if let Some(result) = hit.map_err(failed)? {
             return Ok(result);
         }
         loop {
@@ -241,7 +241,7 @@ impl<'m> Writer<'m> {
                     }
                 }
                 Attempt::OfFile(file) => {
-                    let edited = files.edit(&file, addr, (len, lsn), change);
+                    let edited = self.mm.edit_file(&file, addr, (len, lsn), change);
                     if let Some(result) = edited.map_err(failed)? {
                         return Ok(result);
                     }
@@ -279,7 +279,7 @@ impl<'m> Writer<'m> {
         }
         let pmd = self.mm.own_table(area.order, addr).map_err(failed)?;
         let word = self.mm.tables.entry(pmd, entry_of(addr, order));
-        let (pages, files) = (self.mm.shared.pages(), FileAccess::of(self.mm));
+        let pages = self.mm.shared.pages();
         let mut spare: Option<NewPage<'m>> = None;
         let mut backoff = Backoff::new();
         loop {
@@ -301,7 +301,8 @@ impl<'m> Writer<'m> {
                         continue;
                     };
                     if let Some(file) = &area.file {
-                        match files
+                        match self
+                            .mm
                             .copy_from_file(file, addr, page, len)
                             .map_err(failed)?
                         {

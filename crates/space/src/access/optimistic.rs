@@ -41,28 +41,18 @@ use crate::words::pmd::Pmd;
 /// Maximum length of an inlined read. Up to this length, the racy copy makes no call.
 pub(crate) const SHORT_BYTES: usize = 64;
 
-#[derive(Clone, Copy)]
-pub(crate) struct Optimistic<'m> {
-    tables: &'m PageTables,
-}
-
-impl<'m> Optimistic<'m> {
-    #[inline(always)]
-    pub(crate) fn of(tables: &'m PageTables) -> Self {
-        Self { tables }
-    }
-
+impl PageTables {
     /// As [`read_page`](Self::read_page), inlined, for a short read of a page of one frame:
     /// constant shifts, no call. The fewer instructions, the more random reads overlap in the
     /// processor's reorder window (`docs/adr/0004-hit-path.md`).
     #[inline(always)]
-    pub(crate) fn read_short(self, addr: u64, buf: &mut [u8]) -> bool {
+    pub(crate) fn read_short(&self, addr: u64, buf: &mut [u8]) -> bool {
         if buf.len() > SHORT_BYTES {
             return false;
         }
         // 1.
-        let edition = self.tables.edition();
-        let Some(pmd_word) = self.tables.pmd_word(addr) else {
+        let edition = self.edition();
+        let Some(pmd_word) = self.pmd_word(addr) else {
             return false;
         };
         // 2.
@@ -75,7 +65,7 @@ impl<'m> Optimistic<'m> {
             return false;
         }
         // 3.
-        let view = self.tables.view();
+        let view = self.view();
         let word = view::entry_from(view, pmd.table_start(), entry_of(addr, 0));
         let entry = look(word);
         // 4 and 5.
@@ -84,12 +74,12 @@ impl<'m> Optimistic<'m> {
         }
         // ORDERING: Acquire fence, then Relaxed; steps 6 and 7, as in `read_if`.
         fence(Ordering::Acquire);
-        word.load(Ordering::Relaxed) == entry.bits() && self.tables.is_edition(edition)
+        word.load(Ordering::Relaxed) == entry.bits() && self.is_edition(edition)
     }
 
     /// As [`read_short`](Self::read_short), also with constant shifts, for pages of 2 MiB.
     #[inline(always)]
-    pub(crate) fn read_huge(self, addr: u64, buf: &mut [u8]) -> bool {
+    pub(crate) fn read_huge(&self, addr: u64, buf: &mut [u8]) -> bool {
         const ORDER: u32 = MAX_PAGE_ORDER.get() as u32;
         if buf.len() > SHORT_BYTES {
             return false;
@@ -100,7 +90,7 @@ impl<'m> Optimistic<'m> {
     /// Fills `buf` from within one page, by the steps of the module. Returns `false` if a check
     /// fails: the caller then makes a slow read. `buf` may have been written to.
     #[inline(always)]
-    pub(crate) fn read_page(self, addr: u64, buf: &mut [u8]) -> bool {
+    pub(crate) fn read_page(&self, addr: u64, buf: &mut [u8]) -> bool {
         self.read_if(addr, buf, Pmd::is_present, Pmd::order)
     }
 
@@ -108,15 +98,15 @@ impl<'m> Optimistic<'m> {
     /// that of their pages.
     #[inline(always)]
     fn read_if(
-        self,
+        &self,
         addr: u64,
         buf: &mut [u8],
         is_meant: impl FnOnce(Pmd) -> bool,
         order: impl FnOnce(Pmd) -> u32,
     ) -> bool {
         // 1.
-        let edition = self.tables.edition();
-        let Some(pmd_word) = self.tables.pmd_word(addr) else {
+        let edition = self.edition();
+        let Some(pmd_word) = self.pmd_word(addr) else {
             return false;
         };
         // 2.
@@ -129,7 +119,7 @@ impl<'m> Optimistic<'m> {
         if off as u64 + buf.len() as u64 > page_bytes(order) {
             return false;
         }
-        let view = *self.tables.view();
+        let view = *self.view();
         // 3.
         let word = view::entry(&view, pmd.frame(), entry_of(addr, order));
         let entry = look(word);
@@ -145,6 +135,6 @@ impl<'m> Optimistic<'m> {
         // the bytes (`Claim::before_writing`, `UniqueFrame::bytes`), through these bytes.
         fence(Ordering::Acquire);
         // ORDERING: Relaxed (step 7); ordered by the fence.
-        word.load(Ordering::Relaxed) == entry.bits() && self.tables.is_edition(edition)
+        word.load(Ordering::Relaxed) == entry.bits() && self.is_edition(edition)
     }
 }

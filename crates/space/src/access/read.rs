@@ -12,7 +12,6 @@ use pagewell_sync::read;
 use pagewell_sync::thread::Backoff;
 
 use crate::access::files::Slow;
-use crate::access::optimistic::Optimistic;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
 use crate::supply::view;
@@ -34,7 +33,7 @@ impl<'m> Reader<'m> {
 
     #[inline(always)]
     pub(crate) fn read(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
-        if Optimistic::of(&self.mm.tables).read_short(addr, buf) {
+        if self.mm.tables.read_short(addr, buf) {
             return Ok(());
         }
         self.read_other(addr, buf)
@@ -45,8 +44,7 @@ impl<'m> Reader<'m> {
     /// and of a file.
     #[inline(never)]
     pub(crate) fn read_other(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
-        let is_hit = Optimistic::of(&self.mm.tables).read_huge(addr, buf)
-            || self.mm.read_file_short(addr, buf);
+        let is_hit = self.mm.tables.read_huge(addr, buf) || self.mm.read_file_short(addr, buf);
         if is_hit {
             return Ok(());
         }
@@ -87,7 +85,7 @@ impl<'m> Reader<'m> {
             let order = pmd.order();
             let rest = page_bytes(order) - offset_in_page(addr, order) as u64;
             let len = buf.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
-            if Optimistic::of(&self.mm.tables).read_page(addr, &mut buf[..len]) {
+            if self.mm.tables.read_page(addr, &mut buf[..len]) {
                 return Ok(len);
             }
         }

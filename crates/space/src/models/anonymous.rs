@@ -9,7 +9,6 @@ use super::harness::{
 use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
 
-use crate::access::optimistic::Optimistic;
 use crate::access::pin::Pinner;
 use crate::access::view::Viewer;
 use crate::change::fork::ForkMode;
@@ -57,7 +56,7 @@ fn loom_read_vs_write() {
             let space = Arc::clone(&space);
             thread::spawn(move || {
                 let mut buf = page(0);
-                if Optimistic::of(&space.mm.tables).read_page(0, &mut buf) {
+                if space.mm.tables.read_page(0, &mut buf) {
                     assert!(
                         buf == page(1) || buf == page(2) || buf == page(3),
                         "{buf:x?}"
@@ -176,7 +175,7 @@ fn loom_read_vs_fork_and_write() {
             let space = Arc::clone(&space);
             thread::spawn(move || {
                 let mut buf = page(0);
-                if Optimistic::of(&space.mm.tables).read_page(0, &mut buf) {
+                if space.mm.tables.read_page(0, &mut buf) {
                     assert!(buf == page(1) || buf == page(2), "foreign bytes: {buf:x?}");
                 }
             })
@@ -202,7 +201,7 @@ fn loom_read_vs_migration_there_and_back() {
             let space = Arc::clone(&space);
             thread::spawn(move || {
                 let mut buf = page(0);
-                if Optimistic::of(&space.mm.tables).read_page(0, &mut buf) {
+                if space.mm.tables.read_page(0, &mut buf) {
                     assert_eq!(buf, page(1), "foreign bytes");
                 }
             })

@@ -192,7 +192,7 @@ impl<'m> Pinner<'m> {
                     let Some(claim) = Claim::try_new(word, entry) else {
                         continue;
                     };
-                    // Detects that the table now belongs to another space (`Reader::read_locked`).
+                    // Detects that the table now belongs to another space (`Mm::read_locked`).
                     if Directory::look(pmd_word) != table.pmd {
                         continue;
                     }

@@ -13,6 +13,7 @@ use pagewell_sync::thread::Backoff;
 
 use crate::access::files::Slow;
 use crate::error::{Error, ErrorKind, Op};
+use crate::mm::handles::Space;
 use crate::mm::space::Mm;
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
@@ -20,31 +21,31 @@ use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::words::pte::State;
 
-#[derive(Clone, Copy)]
-pub(crate) struct Reader<'m> {
-    mm: &'m Mm,
-}
-
-impl<'m> Reader<'m> {
-    #[inline(always)]
-    pub(crate) fn of(mm: &'m Mm) -> Self {
-        Self { mm }
-    }
-
-    #[inline(always)]
-    pub(crate) fn read(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+impl Space {
+    /// Fills `buf` with the bytes at `addr`. The bytes of each page are those of one moment. Bytes
+    /// that were never written are zeros, or those of the mapped file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind`]: `Unmapped`, `Protected`, or `InvalidRange` past the addresses of the space.
+    /// Where a file is mapped, `PastEnd` past its last page, `OutOfFrames`, `TooManyPins`, or
+    /// `File` if it cannot be read. After an error, `buf` is zeros from the first unread page on.
+    #[inline]
+    pub fn read(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         if self.mm.tables.read_short(addr, buf) {
             return Ok(());
         }
-        self.read_other(addr, buf)
+        self.mm.read_other(addr, buf)
     }
+}
 
-    /// Performs the reads that [`read`](Self::read) does not inline, so that the caller's code
+impl Mm {
+    /// Performs the reads that [`Space::read`] does not inline, so that the caller's code
     /// contains only the short read and one call: first the other short reads, of a page of 2 MiB
     /// and of a file.
     #[inline(never)]
-    pub(crate) fn read_other(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
-        let is_hit = self.mm.tables.read_huge(addr, buf) || self.mm.read_file_short(addr, buf);
+    fn read_other(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+        let is_hit = self.tables.read_huge(addr, buf) || self.read_file_short(addr, buf);
         if is_hit {
             return Ok(());
         }
@@ -53,7 +54,7 @@ impl<'m> Reader<'m> {
 
     /// Reads any number of pages. It is not inlined, so that the short read saves few registers.
     #[inline(never)]
-    pub(crate) fn read_pages(self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
+    fn read_pages(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
         let mut done = 0;
         while done < buf.len() {
             let result = addr
@@ -73,23 +74,22 @@ impl<'m> Reader<'m> {
     }
 
     /// Fills the part of `buf` that lies in the page of `addr`. Returns the length of this part.
-    fn read_within_page(self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
-        let word = self.mm.tables.pmd_word(addr).ok_or(Error::at(
-            ErrorKind::InvalidRange,
-            Op::Read,
-            addr,
-        ))?;
+    fn read_within_page(&self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
+        let word =
+            self.tables
+                .pmd_word(addr)
+                .ok_or(Error::at(ErrorKind::InvalidRange, Op::Read, addr))?;
         // Without a table, the slow read takes the order from the area.
         let pmd = Directory::look(word);
         if pmd.is_present() {
             let order = pmd.order();
             let rest = page_bytes(order) - offset_in_page(addr, order) as u64;
             let len = buf.len().min(usize::try_from(rest).unwrap_or(usize::MAX));
-            if self.mm.tables.read_page(addr, &mut buf[..len]) {
+            if self.tables.read_page(addr, &mut buf[..len]) {
                 return Ok(len);
             }
         }
-        if let Some(len) = self.mm.read_file(addr, buf) {
+        if let Some(len) = self.read_file(addr, buf) {
             return Ok(len);
         }
         self.read_slowly(addr, buf)
@@ -97,11 +97,11 @@ impl<'m> Reader<'m> {
 
     /// The slow read, without fills of pages of files: returns [`Slow::Missing`] if one is needed.
     #[cold]
-    pub(crate) fn read_locked(self, addr: u64, buf: &mut [u8]) -> Result<Slow, Error> {
+    fn read_locked(&self, addr: u64, buf: &mut [u8]) -> Result<Slow, Error> {
         let failed = |kind| Error::at(kind, Op::Read, addr);
         let mut backoff = Backoff::new();
         loop {
-            let areas = read(&self.mm.structure);
+            let areas = read(&self.structure);
             let area = areas
                 .area_of(addr)
                 .ok_or_else(|| failed(ErrorKind::Unmapped))?;
@@ -113,14 +113,12 @@ impl<'m> Reader<'m> {
             let len = buf.len().min((page_bytes(order) - off as u64) as usize);
             let buf = &mut buf[..len];
             let pmd_word = self
-                .mm
                 .tables
                 .pmd_word(addr)
                 .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
-            let Some(table) = self.mm.shared.tables().hold(pmd_word) else {
+            let Some(table) = self.shared.tables().hold(pmd_word) else {
                 let is_absent = || !Directory::look(pmd_word).is_present();
                 match self
-                    .mm
                     .read_absent(area, addr, buf, is_absent)
                     .map_err(failed)?
                 {
@@ -128,14 +126,13 @@ impl<'m> Reader<'m> {
                     None => continue,
                 }
             };
-            let word = self.mm.tables.entry(table.pmd, entry_of(addr, order));
+            let word = self.tables.entry(table.pmd, entry_of(addr, order));
             let entry = look(word);
             let claim = match entry.state() {
                 State::Empty if Directory::look(pmd_word) == table.pmd => {
                     let is_absent =
                         || look(word) == entry && Directory::look(pmd_word) == table.pmd;
                     match self
-                        .mm
                         .read_absent(area, addr, buf, is_absent)
                         .map_err(failed)?
                     {
@@ -147,8 +144,7 @@ impl<'m> Reader<'m> {
                     let pmd = table.pmd;
                     drop(table);
                     drop(areas);
-                    self.mm
-                        .shared
+                    self.shared
                         .tables()
                         .wait_for_migration((pmd_word, pmd), (word, entry));
                     continue;
@@ -161,7 +157,7 @@ impl<'m> Reader<'m> {
             if let Some(_claim) = claim
                 && Directory::look(pmd_word) == table.pmd
             {
-                view::page_bytes_of(self.mm.tables.view(), entry.frame(), off, len).copy_to(0, buf);
+                view::page_bytes_of(self.tables.view(), entry.frame(), off, len).copy_to(0, buf);
                 return Ok(Slow::Done(len));
             }
             drop(table);
@@ -171,7 +167,7 @@ impl<'m> Reader<'m> {
     }
 
     #[cold]
-    pub(crate) fn read_slowly(self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
+    fn read_slowly(&self, addr: u64, buf: &mut [u8]) -> Result<usize, Error> {
         loop {
             let fault = match self.read_locked(addr, buf)? {
                 Slow::Done(len) => return Ok(len),

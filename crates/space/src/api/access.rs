@@ -7,7 +7,6 @@ use pagewell_frame::{PageView, Torn, ViewOutcome};
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::access::pin::{Pin, Pinner};
-use crate::access::read::Reader;
 use crate::access::view::Viewer;
 use crate::access::write::Writer;
 use crate::error::{Error, ErrorKind, Op};
@@ -16,19 +15,6 @@ use crate::mm::handles::Space;
 const WORD: usize = size_of::<u64>();
 
 impl Space {
-    /// Fills `buf` with the bytes at `addr`. The bytes of each page are those of one moment. Bytes
-    /// that were never written are zeros, or those of the mapped file.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind`]: `Unmapped`, `Protected`, or `InvalidRange` past the addresses of the space.
-    /// Where a file is mapped, `PastEnd` past its last page, `OutOfFrames`, `TooManyPins`, or
-    /// `File` if it cannot be read. After an error, `buf` is zeros from the first unread page on.
-    #[inline]
-    pub fn read(&self, addr: u64, buf: &mut [u8]) -> Result<(), Error> {
-        Reader::of(&self.mm).read(addr, buf)
-    }
-
     /// Writes `bytes` at `addr`.
     ///
     /// # Errors

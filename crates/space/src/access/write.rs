@@ -44,6 +44,7 @@ use crate::access::files::{Copied, Fault};
 use crate::areas::file::{FileArea, Sharing};
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
+use crate::mm::handles::Space;
 use crate::mm::space::Mm;
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
@@ -61,19 +62,24 @@ enum Attempt<'s, R> {
     OfFile(Arc<FileArea>),
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct Writer<'m> {
-    mm: &'m Arc<Mm>,
-}
-
-impl<'m> Writer<'m> {
-    #[inline(always)]
-    pub(crate) fn of(mm: &'m Arc<Mm>) -> Self {
-        Self { mm }
+impl Space {
+    /// Writes `bytes` at `addr`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind`]: `Unmapped`, `Protected`, `InvalidRange`, `OutOfFrames` or `TooManyEntries`.
+    /// Where a file is mapped, `PastEnd` past its end, or past its last page in a private area,
+    /// `TooManyPins`, and `File` if it cannot be read or written. After an error, the pages before
+    /// its address have been written, and the page at this address and later ones have not.
+    #[inline]
+    pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.write_lsn(addr, bytes, 0)
     }
 
+    /// As [`write`](Self::write), with a log sequence number for writes to a file: see
+    /// [`File::write_at_lsn`](pagewell_cache::File::write_at_lsn).
     #[inline]
-    pub(crate) fn write(self, addr: u64, bytes: &[u8], lsn: u64) -> Result<(), Error> {
+    pub fn write_lsn(&self, addr: u64, bytes: &[u8], lsn: u64) -> Result<(), Error> {
         let mut done = 0;
         while done < bytes.len() {
             let at = addr.checked_add(done as u64).ok_or(Error::at(
@@ -82,23 +88,25 @@ impl<'m> Writer<'m> {
                 addr,
             ))?;
             let rest = &bytes[done..];
-            let len = self.len_in_page(at, rest.len());
+            let len = self.mm.len_in_page(at, rest.len());
             let change = |page: RacyBytes<'_>| page.copy_from(0, &rest[..len]);
-            self.edit((Op::Write, lsn), at, len, change)?;
+            self.mm.edit((Op::Write, lsn), at, len, change)?;
             done += len;
         }
         Ok(())
     }
+}
 
+impl Mm {
     /// Returns the length of the part of `len` bytes at `addr` that lies in the first page. If that
     /// is not mapped, it counts as a small page.
     #[inline]
-    fn len_in_page(self, addr: u64, len: usize) -> usize {
+    fn len_in_page(&self, addr: u64, len: usize) -> usize {
         // Bytes within a small page are within one page of any order.
         if offset_in_page(addr, 0) + len <= FRAME_BYTES {
             return len;
         }
-        let pmd = self.mm.tables.pmd_word(addr).map(Directory::look);
+        let pmd = self.tables.pmd_word(addr).map(Directory::look);
         let order = match pmd.filter(|pmd| pmd.is_present()) {
             Some(pmd) => pmd.order(),
             None => self.order_of_area(addr),
@@ -110,11 +118,11 @@ impl<'m> Writer<'m> {
     /// small would split a write to one page into several.
     #[cold]
     #[inline(never)]
-    fn order_of_area(self, addr: u64) -> u32 {
-        if let Some(order) = self.mm.file_order_at(addr) {
+    fn order_of_area(&self, addr: u64) -> u32 {
+        if let Some(order) = self.file_order_at(addr) {
             return order;
         }
-        let areas = read(&self.mm.structure);
+        let areas = read(&self.structure);
         let area = areas.area_of(addr);
         area.map_or(0, |area| u32::from(area.order.get()))
     }
@@ -124,7 +132,7 @@ impl<'m> Writer<'m> {
     /// become visible. `op` has the operation and the log sequence number.
     #[inline]
     pub(crate) fn edit<R>(
-        self,
+        &self,
         op: (Op, u64),
         addr: u64,
         len: usize,
@@ -133,7 +141,6 @@ impl<'m> Writer<'m> {
         let at = &mut change;
         // `move` saves one instruction for each captured variable.
         let in_place = self
-            .mm
             .shared
             .writers
             .at_work(move || self.edit_in_place(addr, len, at));
@@ -145,13 +152,13 @@ impl<'m> Writer<'m> {
 
     #[inline(always)]
     fn edit_in_place<R>(
-        self,
+        &self,
         addr: u64,
         len: usize,
         change: &mut impl FnMut(RacyBytes<'_>) -> R,
     ) -> Option<R> {
         // 2.
-        let pmd = Directory::look(self.mm.tables.pmd_word(addr)?);
+        let pmd = Directory::look(self.tables.pmd_word(addr)?);
         if !pmd.is_exclusive() {
             return None;
         }
@@ -161,7 +168,7 @@ impl<'m> Writer<'m> {
             return None;
         }
         // 3. The table stays exclusive while this thread is a writer at work.
-        let word = self.mm.tables.entry(pmd, entry_of(addr, order));
+        let word = self.tables.entry(pmd, entry_of(addr, order));
         let entry = look(word);
         if !entry.may_write_in_place() {
             return None;
@@ -172,7 +179,7 @@ impl<'m> Writer<'m> {
 
     #[inline(always)]
     fn write_claimed<R>(
-        self,
+        &self,
         claim: Claim<'_>,
         off: usize,
         len: usize,
@@ -181,7 +188,7 @@ impl<'m> Writer<'m> {
         let entry = claim.before();
         claim.before_writing();
         let result = change(view::page_bytes_of(
-            self.mm.tables.view(),
+            self.tables.view(),
             entry.frame(),
             off,
             len,
@@ -193,47 +200,45 @@ impl<'m> Writer<'m> {
     #[cold]
     #[inline(never)]
     fn edit_slowly<R>(
-        self,
+        &self,
         op: (Op, u64),
         addr: u64,
         len: usize,
         change: &mut impl FnMut(RacyBytes<'_>) -> R,
     ) -> Result<R, Error> {
-        self.mm
-            .with_room(move || self.try_edit_slowly(op, addr, len, change))
+        self.with_room(move || self.try_edit_slowly(op, addr, len, change))
     }
 
     /// The slow write, without reclaim that waits: fails with `OutOfFrames` instead.
     fn try_edit_slowly<R>(
-        self,
+        &self,
         (op, lsn): (Op, u64),
         addr: u64,
         len: usize,
         change: &mut impl FnMut(RacyBytes<'_>) -> R,
     ) -> Result<R, Error> {
         let failed = |kind| Error::at(kind, op, addr);
-        let hit = self.mm.edit_file_hit(addr, len, lsn, change);
+        let hit = self.edit_file_hit(addr, len, lsn, change);
         if let Some(result) = hit.map_err(failed)? {
             return Ok(result);
         }
         loop {
-            let areas = read(&self.mm.structure);
+            let areas = read(&self.structure);
             let attempt = self.edit_locked(&areas, op, addr, len, change)?;
             drop(areas);
             match attempt {
                 Attempt::Done(result) => return Ok(result),
                 Attempt::Migrating(pmd, word, entry) => {
                     // This is always `Some`: the slow write has loaded the directory's entry.
-                    if let Some(pmd_word) = self.mm.tables.pmd_word(addr) {
-                        self.mm
-                            .shared
+                    if let Some(pmd_word) = self.tables.pmd_word(addr) {
+                        self.shared
                             .tables()
                             .wait_for_migration((pmd_word, pmd), (word, entry));
                     }
                 }
                 Attempt::Missing(fault) => {
                     let _held = fault.hold(len).map_err(failed)?;
-                    let areas = read(&self.mm.structure);
+                    let areas = read(&self.structure);
                     if let Attempt::Done(result) =
                         self.edit_locked(&areas, op, addr, len, change)?
                     {
@@ -241,7 +246,7 @@ impl<'m> Writer<'m> {
                     }
                 }
                 Attempt::OfFile(file) => {
-                    let edited = self.mm.edit_file(&file, addr, (len, lsn), change);
+                    let edited = self.edit_file(&file, addr, (len, lsn), change);
                     if let Some(result) = edited.map_err(failed)? {
                         return Ok(result);
                     }
@@ -252,17 +257,17 @@ impl<'m> Writer<'m> {
 
     /// A slow write that waits for no file or migration. The caller holds the structure lock.
     fn edit_locked<R>(
-        self,
+        &self,
         areas: &Areas,
         op: Op,
         addr: u64,
         len: usize,
         change: &mut impl FnMut(RacyBytes<'_>) -> R,
-    ) -> Result<Attempt<'m, R>, Error> {
+    ) -> Result<Attempt<'_, R>, Error> {
         let failed = |kind| Error::at(kind, op, addr);
         let area = areas
             .area_of(addr)
-            .ok_or_else(|| failed(self.mm.unmapped(addr)))?;
+            .ok_or_else(|| failed(self.unmapped(addr)))?;
         if !area.protection.allows_writes() {
             return Err(failed(ErrorKind::Protected));
         }
@@ -277,10 +282,10 @@ impl<'m> Writer<'m> {
         {
             return Ok(Attempt::OfFile(Arc::clone(file)));
         }
-        let pmd = self.mm.own_table(area.order, addr).map_err(failed)?;
-        let word = self.mm.tables.entry(pmd, entry_of(addr, order));
-        let pages = self.mm.shared.pages();
-        let mut spare: Option<NewPage<'m>> = None;
+        let pmd = self.own_table(area.order, addr).map_err(failed)?;
+        let word = self.tables.entry(pmd, entry_of(addr, order));
+        let pages = self.shared.pages();
+        let mut spare: Option<NewPage<'_>> = None;
         let mut backoff = Backoff::new();
         loop {
             let entry = look(word);
@@ -290,7 +295,7 @@ impl<'m> Writer<'m> {
                 State::Empty => {
                     let made = match spare.take() {
                         Some(made) => made,
-                        None => self.mm.new_page(area, addr).map_err(failed)?,
+                        None => self.new_page(area, addr).map_err(failed)?,
                     };
                     let page = made.block.bytes();
                     if area.file.is_none() && len < page.len() {
@@ -301,11 +306,7 @@ impl<'m> Writer<'m> {
                         continue;
                     };
                     if let Some(file) = &area.file {
-                        match self
-                            .mm
-                            .copy_from_file(file, addr, page, len)
-                            .map_err(failed)?
-                        {
+                        match self.copy_from_file(file, addr, page, len).map_err(failed)? {
                             Copied::Done(()) => {}
                             Copied::Again => {
                                 drop(claim);
@@ -317,7 +318,7 @@ impl<'m> Writer<'m> {
                         }
                     }
                     let result = change(page.slice(off, len));
-                    let frame = self.mm.publish(made);
+                    let frame = self.publish(made);
                     claim.end(entry.owned(frame));
                     return Ok(Attempt::Done(result));
                 }
@@ -335,7 +336,7 @@ impl<'m> Writer<'m> {
                         Cow::Reuse => {
                             claim.before_writing();
                             let bytes =
-                                view::page_bytes_of(self.mm.tables.view(), entry.frame(), off, len);
+                                view::page_bytes_of(self.tables.view(), entry.frame(), off, len);
                             let result = change(bytes);
                             claim.end(entry.reused());
                             return Ok(Attempt::Done(result));
@@ -345,16 +346,16 @@ impl<'m> Writer<'m> {
                     let Some(copy) = copy else {
                         // The claim ends before a page is allocated (C1 of `words::claim`).
                         drop(claim);
-                        spare = Some(self.mm.new_page(area, addr).map_err(failed)?);
+                        spare = Some(self.new_page(area, addr).map_err(failed)?);
                         continue;
                     };
                     let page = copy.block.bytes();
                     if len < page.len() {
-                        let old = self.mm.shared.pool().bytes(frame, page.len());
+                        let old = self.shared.pool().bytes(frame, page.len());
                         page.copy_from_racy(0, old);
                     }
                     let result = change(page.slice(off, len));
-                    let copy = self.mm.publish(copy);
+                    let copy = self.publish(copy);
                     claim.end(entry.owned(copy));
                     pages.drop_entry(entry);
                     return Ok(Attempt::Done(result));

@@ -8,32 +8,12 @@ use pagewell_sync::bytes::RacyBytes;
 
 use crate::access::pin::{Pin, Pinner};
 use crate::access::view::Viewer;
-use crate::access::write::Writer;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::handles::Space;
 
 const WORD: usize = size_of::<u64>();
 
 impl Space {
-    /// Writes `bytes` at `addr`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind`]: `Unmapped`, `Protected`, `InvalidRange`, `OutOfFrames` or `TooManyEntries`.
-    /// Where a file is mapped, `PastEnd` past its end, or past its last page in a private area,
-    /// `TooManyPins`, and `File` if it cannot be read or written. After an error, the pages before
-    /// its address have been written, and the page at this address and later ones have not.
-    #[inline]
-    pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Error> {
-        Writer::of(&self.mm).write(addr, bytes, 0)
-    }
-
-    /// As [`write`](Self::write), with a log sequence number for writes to a file: see
-    /// [`File::write_at_lsn`](pagewell_cache::File::write_at_lsn).
-    pub fn write_lsn(&self, addr: u64, bytes: &[u8], lsn: u64) -> Result<(), Error> {
-        Writer::of(&self.mm).write(addr, bytes, lsn)
-    }
-
     /// Pins the `len` bytes at `addr`, in one page. While the pin exists, writes go to a copy of
     /// the page.
     ///
@@ -146,13 +126,14 @@ impl Space {
 
     fn update(&self, addr: u64, change: impl Fn(u64) -> u64) -> Result<u64, Error> {
         check_aligned(addr)?;
-        Writer::of(&self.mm).edit((Op::Atomic, 0), addr, WORD, |page: RacyBytes<'_>| {
-            let mut word = [0; WORD];
-            page.copy_to(0, &mut word);
-            let before = u64::from_ne_bytes(word);
-            page.copy_from(0, &change(before).to_ne_bytes());
-            before
-        })
+        self.mm
+            .edit((Op::Atomic, 0), addr, WORD, |page: RacyBytes<'_>| {
+                let mut word = [0; WORD];
+                page.copy_to(0, &mut word);
+                let before = u64::from_ne_bytes(word);
+                page.copy_from(0, &change(before).to_ne_bytes());
+                before
+            })
     }
 }
 

@@ -20,6 +20,7 @@ use pagewell_sync::thread::Backoff;
 
 use crate::access::files::{Copied, Fault};
 use crate::error::{Error, ErrorKind, Op};
+use crate::mm::handles::Space;
 use crate::mm::space::{Mm, Shared};
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
@@ -50,20 +51,19 @@ enum Tried<'s> {
     Missing(Fault),
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct Pinner<'m> {
-    mm: &'m Arc<Mm>,
-}
-
-impl<'m> Pinner<'m> {
-    #[inline(always)]
-    pub(crate) fn of(mm: &'m Arc<Mm>) -> Self {
-        Self { mm }
-    }
-
+impl Space {
+    /// Pins the `len` bytes at `addr`, in one page. While the pin exists, writes go to a copy of
+    /// the page.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind`]: `Misaligned` if the bytes are in several pages; `OutOfFrames` if the page was
+    /// never written and no frame is free for its zeros; `Unmapped`, `Protected`, `InvalidRange`,
+    /// `TooManyEntries` or `TooManyPins`. Where a file is mapped, `PastEnd` past its end, and
+    /// `File` if it cannot be read.
     #[inline]
-    pub(crate) fn pin(self, addr: u64, len: usize) -> Result<Pin<'m>, Error> {
-        let (reference, off) = self.pin_frame(addr, len)?;
+    pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_>, Error> {
+        let (reference, off) = self.mm.pin_frame(addr, len)?;
         Ok(Pin {
             reference,
             shared: &self.mm.shared,
@@ -71,12 +71,14 @@ impl<'m> Pinner<'m> {
             len,
         })
     }
+}
 
+impl Mm {
     /// Acquires the reference of a pin. Returns it, and the offset of the bytes in the page.
     #[inline(always)]
-    pub(crate) fn pin_frame(self, addr: u64, len: usize) -> Result<(FrameRef<'m>, usize), Error> {
+    pub(crate) fn pin_frame(&self, addr: u64, len: usize) -> Result<(FrameRef<'_>, usize), Error> {
         loop {
-            let fault = match self.mm.with_room(|| self.try_pin::<true>(addr, len))? {
+            let fault = match self.with_room(|| self.try_pin::<true>(addr, len))? {
                 Tried::Pinned(reference, off) => return Ok((reference, off)),
                 // Impossible: `try_pin` creates such a page.
                 Tried::Zeros => continue,
@@ -93,12 +95,12 @@ impl<'m> Pinner<'m> {
     /// As [`pin_frame`](Self::pin_frame), but creates no page. Returns `None` if, at a moment
     /// during the call, the page had never been written: the bytes are zeros.
     pub(crate) fn pin_frame_if_any(
-        self,
+        &self,
         addr: u64,
         len: usize,
-    ) -> Result<Option<(FrameRef<'m>, usize)>, Error> {
+    ) -> Result<Option<(FrameRef<'_>, usize)>, Error> {
         loop {
-            let fault = match self.mm.with_room(|| self.try_pin::<false>(addr, len))? {
+            let fault = match self.with_room(|| self.try_pin::<false>(addr, len))? {
                 Tried::Pinned(reference, off) => return Ok(Some((reference, off))),
                 Tried::Zeros => return Ok(None),
                 Tried::Missing(fault) => fault,
@@ -115,14 +117,14 @@ impl<'m> Pinner<'m> {
 
     /// Pins the bytes, without fills of files. If `MAKE`, creates a page that was never written.
     #[inline]
-    fn try_pin<const MAKE: bool>(self, addr: u64, len: usize) -> Result<Tried<'m>, Error> {
+    fn try_pin<const MAKE: bool>(&self, addr: u64, len: usize) -> Result<Tried<'_>, Error> {
         let failed = |kind| Error::at(kind, Op::Pin, addr);
         let mut backoff = Backoff::new();
         loop {
-            let areas = read(&self.mm.structure);
+            let areas = read(&self.structure);
             let area = areas
                 .area_of(addr)
-                .ok_or_else(|| failed(self.mm.unmapped(addr)))?;
+                .ok_or_else(|| failed(self.unmapped(addr)))?;
             if !area.protection.allows_reads() {
                 return Err(failed(ErrorKind::Protected));
             }
@@ -132,14 +134,13 @@ impl<'m> Pinner<'m> {
                 return Err(failed(ErrorKind::Misaligned));
             }
             let pmd_word = self
-                .mm
                 .tables
                 .pmd_word(addr)
                 .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
-            let Some(table) = self.mm.shared.tables().hold(pmd_word) else {
+            let Some(table) = self.shared.tables().hold(pmd_word) else {
                 if let Some(file) = &area.file {
                     let is_absent = || !Directory::look(pmd_word).is_present();
-                    let pinned = self.mm.pin_file(file, addr, len, is_absent);
+                    let pinned = self.pin_file(file, addr, len, is_absent);
                     match pinned.map_err(failed)? {
                         Copied::Done(reference) => return Ok(Tried::Pinned(reference, off)),
                         Copied::Again => backoff.wait(),
@@ -150,17 +151,17 @@ impl<'m> Pinner<'m> {
                 if !MAKE {
                     return Ok(Tried::Zeros);
                 }
-                self.mm.make_page(area, addr).map_err(failed)?;
+                self.make_page(area, addr).map_err(failed)?;
                 continue;
             };
-            let word = self.mm.tables.entry(table.pmd, entry_of(addr, order));
+            let word = self.tables.entry(table.pmd, entry_of(addr, order));
             let entry = look(word);
             match entry.state() {
                 State::Empty => {
                     if let Some(file) = &area.file {
                         let is_absent =
                             || look(word) == entry && Directory::look(pmd_word) == table.pmd;
-                        let pinned = self.mm.pin_file(file, addr, len, is_absent);
+                        let pinned = self.pin_file(file, addr, len, is_absent);
                         match pinned.map_err(failed)? {
                             Copied::Done(reference) => return Ok(Tried::Pinned(reference, off)),
                             Copied::Again => backoff.wait(),
@@ -177,14 +178,13 @@ impl<'m> Pinner<'m> {
                         continue;
                     }
                     drop(table);
-                    self.mm.make_page(area, addr).map_err(failed)?;
+                    self.make_page(area, addr).map_err(failed)?;
                 }
                 State::Migration(_) => {
                     let pmd = table.pmd;
                     drop(table);
                     drop(areas);
-                    self.mm
-                        .shared
+                    self.shared
                         .tables()
                         .wait_for_migration((pmd_word, pmd), (word, entry));
                 }
@@ -196,7 +196,7 @@ impl<'m> Pinner<'m> {
                     if Directory::look(pmd_word) != table.pmd {
                         continue;
                     }
-                    let reference = match self.mm.shared.pool().try_get(frame) {
+                    let reference = match self.shared.pool().try_get(frame) {
                         TryGetFrame::Taken(reference) => reference,
                         // An entry names the frame, so it is not locked: its count is at the limit.
                         TryGetFrame::Locked | TryGetFrame::Saturated => {

@@ -25,7 +25,6 @@ use pagewell_sync::bytes::RacyBytes;
 use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
-use crate::access::pin::Pinner;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Mm;
 use crate::supply::view;
@@ -100,7 +99,7 @@ impl<'m> Viewer<'m> {
                 ViewOutcome::Fallback | ViewOutcome::TooLong(_) => break,
             }
         }
-        let pinned = Pinner::of(self.mm).pin_frame_if_any(addr, len);
+        let pinned = self.mm.pin_frame_if_any(addr, len);
         let words = [None, None];
         let zeros: Vec<AtomicU64>;
         let looked = match pinned.map_err(|error| error.with_op(Op::View))? {

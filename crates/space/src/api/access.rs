@@ -6,7 +6,6 @@ use std::ops::Range;
 use pagewell_frame::{PageView, Torn, ViewOutcome};
 use pagewell_sync::bytes::RacyBytes;
 
-use crate::access::pin::{Pin, Pinner};
 use crate::access::view::Viewer;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::handles::Space;
@@ -14,20 +13,6 @@ use crate::mm::handles::Space;
 const WORD: usize = size_of::<u64>();
 
 impl Space {
-    /// Pins the `len` bytes at `addr`, in one page. While the pin exists, writes go to a copy of
-    /// the page.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind`]: `Misaligned` if the bytes are in several pages; `OutOfFrames` if the page was
-    /// never written and no frame is free for its zeros; `Unmapped`, `Protected`, `InvalidRange`,
-    /// `TooManyEntries` or `TooManyPins`. Where a file is mapped, `PastEnd` past its end, and
-    /// `File` if it cannot be read.
-    #[inline]
-    pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_>, Error> {
-        Pinner::of(&self.mm).pin(addr, len)
-    }
-
     /// Runs `look` on the bytes of `range` in place, which must be in one page, and returns its
     /// result if the bytes did not change. Otherwise `look` is called again, after a few attempts
     /// on the pinned page. [`File::view`](pagewell_cache::File::view) documents the rules for

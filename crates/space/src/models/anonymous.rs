@@ -9,7 +9,6 @@ use super::harness::{
 use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
 
-use crate::access::pin::Pinner;
 use crate::access::view::Viewer;
 use crate::change::fork::ForkMode;
 use crate::mm::handles::Space;
@@ -420,9 +419,7 @@ fn loom_pin_vs_move_under_claim() {
         let pinner = {
             let (spaces, space) = (spaces.clone(), Arc::clone(&space));
             thread::spawn(move || {
-                let (reference, _) = Pinner::of(&space.mm)
-                    .pin_frame(0, FRAME_BYTES)
-                    .expect("a page");
+                let (reference, _) = space.mm.pin_frame(0, FRAME_BYTES).expect("a page");
                 for _ in 0..2 {
                     let mut bytes = page(0);
                     reference.bytes().copy_to(0, &mut bytes);
@@ -517,9 +514,7 @@ fn loom_pin_vs_write() {
             let space = Arc::clone(&space);
             thread::spawn(move || space.write(0, &page(2)).expect("a frame"))
         };
-        let (reference, _) = Pinner::of(&space.mm)
-            .pin_frame(0, FRAME_BYTES)
-            .expect("a page");
+        let (reference, _) = space.mm.pin_frame(0, FRAME_BYTES).expect("a page");
         let mut first = page(0);
         reference.bytes().copy_to(0, &mut first);
         writer.join().unwrap();

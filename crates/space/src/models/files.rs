@@ -7,7 +7,6 @@ use loom::thread;
 use pagewell_cache::model::{ModelCache, ModelFile};
 use pagewell_frame::FRAME_BYTES;
 
-use crate::access::pin::Pinner;
 use crate::areas::file::Sharing;
 use crate::areas::options::{MapOptions, Policy};
 use crate::error::{Error, ErrorKind};
@@ -276,9 +275,7 @@ fn loom_cut_vs_move_under_claim() {
 fn loom_cut_of_pinned_vs_move_under_claim() {
     explore(2, || {
         let (mapped, mover) = copied_and_moved();
-        let (reference, _) = Pinner::of(&mapped.space.mm)
-            .pin_frame(0, FRAME_BYTES)
-            .expect("a page");
+        let (reference, _) = mapped.space.mm.pin_frame(0, FRAME_BYTES).expect("a page");
         mapped.file.resize(0);
         let taken = take_all(&mapped.spaces);
         for _ in 0..2 {
@@ -378,9 +375,7 @@ fn loom_shared_write_vs_pin() {
             let space = Arc::clone(&mapped.space);
             thread::spawn(move || space.write(0, &page(2)).expect("a frame"))
         };
-        let (reference, _) = Pinner::of(&mapped.space.mm)
-            .pin_frame(0, FRAME_BYTES)
-            .expect("a page");
+        let (reference, _) = mapped.space.mm.pin_frame(0, FRAME_BYTES).expect("a page");
         let mut first = page(0);
         reference.bytes().copy_to(0, &mut first);
         writer.join().unwrap();

@@ -5,7 +5,6 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `api` | calls of the handles |
 //! | `change` | mapping, unmapping, protecting and moving areas; forks; migrations |
 //! | `access` | reads, writes, pins, views and their faults; mapped files |
 //! | `mm` | state of a space, and of all spaces of a pool; their handles: [`Spaces`], [`Space`] |
@@ -28,7 +27,6 @@
 #![deny(unsafe_code)]
 
 mod access;
-mod api;
 mod areas;
 mod change;
 mod error;

@@ -6,10 +6,11 @@
 //!   the file noted for the address ([`crate::areas::noted`]) writes only a word of its own thread.
 //! - Locks: structure, for reading, except in hits; none during waits for files or migrations.
 
+mod atomic;
 mod fault;
 pub(crate) mod files;
-pub(crate) mod optimistic;
+mod optimistic;
 pub(crate) mod pin;
-pub(crate) mod read;
-pub(crate) mod view;
-pub(crate) mod write;
+mod read;
+mod view;
+mod write;

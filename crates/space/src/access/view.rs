@@ -17,7 +17,7 @@
 //!
 //! Verified by `loom_view_vs_write`, `loom_view_vs_fork_and_write`, `loom_view_vs_migration`.
 
-use std::sync::Arc;
+use std::ops::Range;
 
 use pagewell_frame::{FRAME_BYTES, PageView, Torn, ViewOutcome, attempt_view};
 use pagewell_sync::atomic::AtomicU64;
@@ -26,6 +26,7 @@ use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
 use crate::error::{Error, ErrorKind, Op};
+use crate::mm::handles::Space;
 use crate::mm::space::Mm;
 use crate::supply::view;
 use crate::words::claim::look as look_at_entry;
@@ -35,26 +36,68 @@ use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 /// Maximum number of retries without a reference.
 const TRIES: u32 = scaled(4, 1);
 
-#[derive(Clone, Copy)]
-pub(crate) struct Viewer<'m> {
-    mm: &'m Arc<Mm>,
-}
-
-impl<'m> Viewer<'m> {
-    #[inline(always)]
-    pub(crate) fn of(mm: &'m Arc<Mm>) -> Self {
-        Self { mm }
-    }
-
-    /// Runs `look` once, without a reference, on the `len` bytes at `addr`. `Again` and `Fallback`
-    /// mean that there is no result: the caller retries, or pins the page.
-    #[inline(always)]
-    pub(crate) fn look<R, F>(self, addr: u64, len: usize, look: &mut F) -> ViewOutcome<R>
+impl Space {
+    /// Runs `look` on the bytes of `range` in place, which must be in one page, and returns its
+    /// result if the bytes did not change. Otherwise `look` is called again, after a few attempts
+    /// on the pinned page. [`File::view`](pagewell_cache::File::view) documents the rules for
+    /// closures. `look` runs with no lock held: no fork, migration or change of areas waits for it.
+    ///
+    /// Bytes that were never written are zeros, and no page is created for them. Where a file is
+    /// mapped, the page is pinned while `look` runs, which
+    /// [`File::view`](pagewell_cache::File::view) avoids.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind`]: `InvalidRange` if the range is empty or exceeds the addresses of the space;
+    /// `Misaligned` if it is in several pages; `Malformed` if `look` returned `Torn` although the
+    /// bytes did not change, or made too many accesses; `Unmapped`, `Protected`, `TooManyPins`.
+    /// Where a file is mapped, `PastEnd` past its end, `OutOfFrames`, and `File`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use pagewell_frame::{FramePool, PoolConfig};
+    /// use pagewell_space::{Policy, Spaces};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let spaces: Spaces = Spaces::new(FramePool::new(&PoolConfig::new(1024))?);
+    /// let space = spaces.space()?;
+    /// let area = space.map(1 << 20, Policy::Local)?;
+    /// space.write(area.start + 64, &[7, 0, 0, 0, 9])?;
+    ///
+    /// let sum = space.view(area.start + 64..area.start + 128, |v| {
+    ///     Ok(u64::from(v.u32_le(0)?) + u64::from(v.u8(4)?))
+    /// })?;
+    /// assert_eq!(sum, 16);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn view<R, F>(&self, range: Range<u64>, mut look: F) -> Result<R, Error>
     where
         F: FnMut(&PageView<'_>) -> Result<R, Torn>,
     {
-        let pool = *self.mm.tables.view();
-        let Some(pmd_word) = self.mm.tables.pmd_word(addr) else {
+        let addr = range.start;
+        let len = range.end.checked_sub(addr).filter(|len| *len != 0);
+        let len = len.and_then(|len| usize::try_from(len).ok());
+        let len = len.ok_or(Error::at(ErrorKind::InvalidRange, Op::View, addr))?;
+        match self.mm.look(addr, len, &mut look) {
+            ViewOutcome::Done(answer) => Ok(answer),
+            _ => self.mm.view(addr, len, &mut look),
+        }
+    }
+}
+
+impl Mm {
+    /// Runs `look` once, without a reference, on the `len` bytes at `addr`. `Again` and `Fallback`
+    /// mean that there is no result: the caller retries, or pins the page.
+    #[inline(always)]
+    pub(crate) fn look<R, F>(&self, addr: u64, len: usize, look: &mut F) -> ViewOutcome<R>
+    where
+        F: FnMut(&PageView<'_>) -> Result<R, Torn>,
+    {
+        let pool = *self.tables.view();
+        let Some(pmd_word) = self.tables.pmd_word(addr) else {
             return ViewOutcome::Fallback;
         };
         // 2.
@@ -87,7 +130,7 @@ impl<'m> Viewer<'m> {
     }
 
     #[inline(never)]
-    pub(crate) fn view<R, F>(self, addr: u64, len: usize, look: &mut F) -> Result<R, Error>
+    fn view<R, F>(&self, addr: u64, len: usize, look: &mut F) -> Result<R, Error>
     where
         F: FnMut(&PageView<'_>) -> Result<R, Torn>,
     {
@@ -99,7 +142,7 @@ impl<'m> Viewer<'m> {
                 ViewOutcome::Fallback | ViewOutcome::TooLong(_) => break,
             }
         }
-        let pinned = self.mm.pin_frame_if_any(addr, len);
+        let pinned = self.pin_frame_if_any(addr, len);
         let words = [None, None];
         let zeros: Vec<AtomicU64>;
         let looked = match pinned.map_err(|error| error.with_op(Op::View))? {

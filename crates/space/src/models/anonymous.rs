@@ -9,7 +9,6 @@ use super::harness::{
 use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
 
-use crate::access::view::Viewer;
 use crate::change::fork::ForkMode;
 use crate::mm::handles::Space;
 use crate::motion::page::Moving;
@@ -110,7 +109,7 @@ fn loom_view_vs_fork_and_write() {
         let viewer = {
             let space = Arc::clone(&space);
             thread::spawn(move || {
-                let looked = Viewer::of(&space.mm).look(0, FRAME_BYTES, &mut words);
+                let looked = space.mm.look(0, FRAME_BYTES, &mut words);
                 if let ViewOutcome::Done(bytes) = looked {
                     assert!(bytes == page(1) || bytes == page(2), "foreign: {bytes:x?}");
                 }

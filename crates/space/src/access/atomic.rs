@@ -1,68 +1,14 @@
-//! Accesses. An atomic operation claims the page's entry as a write does, so it is atomic with
-//! respect to writes, atomic operations, forks and migrations. Loads are optimistic reads.
+//! Operations on words. Each claims the page's entry as a write does, so it is atomic with respect to
+//! writes, other operations, forks and migrations. Loads are optimistic reads.
 
-use std::ops::Range;
-
-use pagewell_frame::{PageView, Torn, ViewOutcome};
 use pagewell_sync::bytes::RacyBytes;
 
-use crate::access::view::Viewer;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::handles::Space;
 
 const WORD: usize = size_of::<u64>();
 
 impl Space {
-    /// Runs `look` on the bytes of `range` in place, which must be in one page, and returns its
-    /// result if the bytes did not change. Otherwise `look` is called again, after a few attempts
-    /// on the pinned page. [`File::view`](pagewell_cache::File::view) documents the rules for
-    /// closures. `look` runs with no lock held: no fork, migration or change of areas waits for it.
-    ///
-    /// Bytes that were never written are zeros, and no page is created for them. Where a file is
-    /// mapped, the page is pinned while `look` runs, which
-    /// [`File::view`](pagewell_cache::File::view) avoids.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind`]: `InvalidRange` if the range is empty or exceeds the addresses of the space;
-    /// `Misaligned` if it is in several pages; `Malformed` if `look` returned `Torn` although the
-    /// bytes did not change, or made too many accesses; `Unmapped`, `Protected`, `TooManyPins`.
-    /// Where a file is mapped, `PastEnd` past its end, `OutOfFrames`, and `File`.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use pagewell_frame::{FramePool, PoolConfig};
-    /// use pagewell_space::{Policy, Spaces};
-    ///
-    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let spaces: Spaces = Spaces::new(FramePool::new(&PoolConfig::new(1024))?);
-    /// let space = spaces.space()?;
-    /// let area = space.map(1 << 20, Policy::Local)?;
-    /// space.write(area.start + 64, &[7, 0, 0, 0, 9])?;
-    ///
-    /// let sum = space.view(area.start + 64..area.start + 128, |v| {
-    ///     Ok(u64::from(v.u32_le(0)?) + u64::from(v.u8(4)?))
-    /// })?;
-    /// assert_eq!(sum, 16);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[inline]
-    pub fn view<R, F>(&self, range: Range<u64>, mut look: F) -> Result<R, Error>
-    where
-        F: FnMut(&PageView<'_>) -> Result<R, Torn>,
-    {
-        let addr = range.start;
-        let len = range.end.checked_sub(addr).filter(|len| *len != 0);
-        let len = len.and_then(|len| usize::try_from(len).ok());
-        let len = len.ok_or(Error::at(ErrorKind::InvalidRange, Op::View, addr))?;
-        match Viewer::of(&self.mm).look(addr, len, &mut look) {
-            ViewOutcome::Done(answer) => Ok(answer),
-            _ => Viewer::of(&self.mm).view(addr, len, &mut look),
-        }
-    }
-
     /// Loads the word at `addr`, in the machine's byte order.
     ///
     /// Operations on words have acquire and release ordering, not sequential consistency: of two

@@ -1,3 +1,0 @@
-//! Calls of the public handles, and checks of their arguments.
-
-mod access;

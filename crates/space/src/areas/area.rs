@@ -88,7 +88,7 @@ impl Area {
         claim::assert_none_held();
         let mut own = lock(&self.own);
         let family = own.get_or_insert_with(|| {
-            let family = Arc::new(Family::new());
+            let family = Arc::<Family>::default();
             self.link_to(&family, space);
             family
         });

@@ -12,7 +12,6 @@
 //! F3: a private area is linked from before an entry of its space can name a copy of a page of the
 //! file until no entry does. F1 of [`crate::pages::family`] states the same for families.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -171,22 +170,6 @@ impl FileArea {
             entry: Some(entry),
         })
     }
-
-    /// Returns `true` if this private area has no copy of the page at `addr`. The result is a hint.
-    pub(crate) fn shows_own_page(&self, tables: &PageTables, addr: u64) -> bool {
-        self.no_copy(tables, addr).is_some()
-    }
-}
-
-impl fmt::Debug for FileArea {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileArea")
-            .field("file", &self.file())
-            .field("sharing", &self.sharing)
-            .field("range", &self.range)
-            .field("first_byte", &self.first_byte)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Destination of writes to an area that maps a file.
@@ -205,22 +188,7 @@ pub(crate) trait LinkedSpace: Send + Sync {
     fn drop_copies(&self, maps: &FileMaps, size: u64);
 }
 
+#[derive(Default)]
 pub(crate) struct FileMaps {
     pub(crate) private: Links<Arc<dyn LinkedSpace>>,
-}
-
-impl FileMaps {
-    pub(crate) fn new() -> Self {
-        Self {
-            private: Links::new(),
-        }
-    }
-}
-
-impl fmt::Debug for FileMaps {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FileMaps")
-            .field("private", &self.private)
-            .finish()
-    }
 }

@@ -26,7 +26,6 @@
 
 #![allow(unsafe_code)] // Pointer to a `FileArea` as a word.
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -40,31 +39,15 @@ use crate::words::directory::Directory;
 
 /// Words: for each 2 MiB of addresses, the noted file, or zero. The first use of a file allocates
 /// them.
+#[derive(Default)]
 pub(crate) struct NotedFiles {
     words: OnceLock<Option<Directory>>,
 }
 
 impl NotedFiles {
-    pub(crate) fn new() -> Self {
-        Self {
-            words: OnceLock::new(),
-        }
-    }
-
     #[inline(always)]
     fn words(&self) -> Option<&Directory> {
         self.words.get()?.as_ref()
-    }
-
-    #[inline(always)]
-    fn word(&self, addr: u64) -> Option<&AtomicU64> {
-        self.words()?.word(addr)
-    }
-
-    fn word_or_new(&self, addr: u64, nr_words: usize) -> Option<&AtomicU64> {
-        // If the words cannot be allocated, every access is slow.
-        let words = self.words.get_or_init(|| Directory::new(nr_words));
-        words.as_ref()?.word(addr)
     }
 
     /// Runs `work` with the file that [`note`](Self::note) stored for `addr`. Returns `None` if
@@ -76,7 +59,7 @@ impl NotedFiles {
         addr: u64,
         work: impl FnOnce(&FileArea) -> Option<R>,
     ) -> Option<R> {
-        let word = self.word(addr)?;
+        let word = self.words()?.word(addr)?;
         // 1.
         let _at_work = writers.enter()?;
         // ORDERING: Acquire (step 2); pairs with the release in `note`.
@@ -86,7 +69,9 @@ impl NotedFiles {
 
     /// Notes a file at `addr`, in a space of `nr_tables`. The caller holds the structure lock.
     pub(crate) fn note(&self, file: &Arc<FileArea>, addr: u64, nr_tables: usize) {
-        if let Some(word) = self.word_or_new(addr, nr_tables) {
+        // If the words cannot be allocated, every access is slow.
+        let words = self.words.get_or_init(|| Directory::new(nr_tables));
+        if let Some(word) = words.as_ref().and_then(|words| words.word(addr)) {
             // ORDERING: Release; publishes the value. Relaxed on failure: the word stays.
             let _ =
                 word.compare_exchange(0, file_to_word(file), Ordering::Release, Ordering::Relaxed);
@@ -120,12 +105,6 @@ impl NotedFiles {
             }
         });
         stopped.map_err(|_| Error::at(ErrorKind::Refused, op, range.start))
-    }
-}
-
-impl fmt::Debug for NotedFiles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NotedFiles").finish_non_exhaustive()
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Areas {
     /// Address above all areas that were ever mapped.
     top: u64,
     /// Starts of empty tables that stay without areas, since writers could not be stopped.
-    left: Vec<u64>,
+    pub(crate) left: Vec<u64>,
 }
 
 impl Areas {
@@ -33,10 +33,8 @@ impl Areas {
 
     pub(crate) fn empty_like(&self) -> Self {
         Self {
-            by_start: BTreeMap::new(),
-            limit: self.limit,
             top: self.top,
-            left: Vec::new(),
+            ..Self::new(self.limit)
         }
     }
 
@@ -138,14 +136,6 @@ impl Areas {
         for (_, area) in self.by_start.range_mut(range.clone()) {
             area.policy = policy;
         }
-    }
-
-    pub(crate) fn leave_table(&mut self, start: u64) {
-        self.left.push(start);
-    }
-
-    pub(crate) fn take_left(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.left)
     }
 
     pub(crate) fn remove(&mut self, start: u64) -> Option<Area> {

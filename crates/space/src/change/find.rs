@@ -281,7 +281,7 @@ impl Mm {
             if !is_isolated {
                 return Found::Failed(NotMoved::InMigration);
             }
-            let page = Moving::new(pages, frame, to_frame).at(addr);
+            let page = Moving::new(pages, frame, to_frame, Some(addr));
             found.batch.push(page);
             return Found::Isolated;
         }

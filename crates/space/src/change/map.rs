@@ -134,7 +134,7 @@ impl Space {
             return Err(failed(ErrorKind::Misaligned));
         }
         let maps = file
-            .user_or_else(|| Arc::new(FileMaps::new()))
+            .user_or_else(Arc::<FileMaps>::default)
             .ok_or_else(|| failed(ErrorKind::OtherFrames))?;
         // Declared before the lock, so that an error drops it after the unlock: closing a file may
         // take long.
@@ -307,7 +307,7 @@ impl Space {
             for (word, start) in free {
                 let pmd = Directory::look(word);
                 if pmd.is_exclusive() {
-                    areas.leave_table(start);
+                    areas.left.push(start);
                 } else {
                     self.mm.tables.set(word, pmd.emptied());
                     tables.extend(pmd.table());

@@ -160,7 +160,7 @@ impl Mm {
             for page in batch.drain(..) {
                 match page.failure() {
                     None => report.nr_moved += 1,
-                    Some(why) => report.not_moved.push((page.addr().unwrap_or(0), why)),
+                    Some(why) => report.not_moved.push((page.addr.unwrap_or(0), why)),
                 }
             }
         }
@@ -178,7 +178,7 @@ impl Mm {
             // Begin at the page that contains the start of `part`.
             let first = part.start - file.pos_of(part.start) % page_bytes;
             for addr in (first..part.end).step_by(page_bytes as usize) {
-                if file.sharing == Sharing::Private && !file.shows_own_page(&self.tables, addr) {
+                if file.sharing == Sharing::Private && file.no_copy(&self.tables, addr).is_none() {
                     continue;
                 }
                 match file.file().move_page(file.page_of(addr), node) {

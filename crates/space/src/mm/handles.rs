@@ -111,7 +111,7 @@ pub struct Space {
 impl Space {
     /// Returns the id of the space, unique among all earlier and later spaces of the same frames.
     pub fn id(&self) -> u64 {
-        self.mm.id()
+        self.mm.id
     }
 
     /// Returns the shared state that this space uses.

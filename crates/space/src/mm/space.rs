@@ -1,4 +1,3 @@
-use std::fmt;
 use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ pub(crate) struct Mm {
     /// Structure lock. While it is held for reading, tables are replaced only by their copies.
     pub(crate) structure: Padded<RwLock<Areas>>,
     pub(crate) files: NotedFiles,
-    id: u64,
+    pub(crate) id: u64,
 }
 
 // Hits load tables and noted files, which share no cache line with the lock or an `Arc`'s counts.
@@ -61,13 +60,9 @@ impl Mm {
             tables: PageTables::new(Directory::new(nr_tables)?, *shared.supply.view()),
             shared: Arc::clone(shared),
             structure: Padded(RwLock::new(areas)),
-            files: NotedFiles::new(),
+            files: NotedFiles::default(),
             id: shared.next_id(),
         }))
-    }
-
-    pub(crate) fn id(&self) -> u64 {
-        self.id
     }
 
     pub(crate) fn unmapped(&self, addr: u64) -> ErrorKind {
@@ -143,7 +138,7 @@ impl Mm {
     /// families and truncations may still access the space.
     pub(crate) fn tear_down(&self) {
         let mut areas = write(&self.structure);
-        let left = areas.take_left();
+        let left = std::mem::take(&mut areas.left);
         let all = areas.take_all();
         let left = left.into_iter().map(|start| start..start + 1);
         for range in all.iter().map(|area| area.range.clone()).chain(left) {
@@ -191,14 +186,6 @@ impl LinkedSpace for Mm {
     }
 }
 
-impl fmt::Debug for Mm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mm")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
-    }
-}
-
 pub(crate) struct Shared {
     pub(crate) supply: Supply,
     pub(crate) writers: Writers,
@@ -240,13 +227,5 @@ impl Shared {
     /// even of different sources ([`crate::Spaces::from_source`]).
     pub(crate) fn next_id(&self) -> u64 {
         self.pool().next_number()
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared")
-            .field("pool", self.pool())
-            .finish_non_exhaustive()
     }
 }

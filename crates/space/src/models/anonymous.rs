@@ -461,7 +461,7 @@ fn loom_move_under_claim_vs_isolation() {
                 let kind = (FrameKind::Anon, Order::ZERO);
                 if reference.meta().kind() == kind && shared.pages().try_isolate(frame) {
                     drop(reference);
-                    let mut batch = vec![Moving::new(shared.pages(), frame, to)];
+                    let mut batch = vec![Moving::new(shared.pages(), frame, to, None)];
                     let mut report = Migrated::default();
                     shared
                         .supply

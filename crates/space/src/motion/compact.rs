@@ -202,7 +202,7 @@ impl Supply {
             Binding::Node => Place::Only(node),
         };
         match targets.next(order, wanted) {
-            Some(to) => Found::Isolated(Moving::new(pages, frame, to)),
+            Some(to) => Found::Isolated(Moving::new(pages, frame, to, None)),
             None => {
                 pages.end_isolation(frame);
                 Found::NoRoom(order, wanted)

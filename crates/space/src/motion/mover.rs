@@ -31,15 +31,15 @@ impl Supply {
         let mut left = Vec::with_capacity(batch.len());
         for pages in batch.chunk_by_mut(|a, b| a.owner.family == b.owner.family) {
             // Kept until the end, since all pages of the family may be dropped earlier.
-            let family = self.pages().family_of(pages[0].from());
+            let family = self.pages().family_of(pages[0].from);
             let start = Instant::now();
             // 2.
             self.first_walk(&family, pages);
             // 3.
             for page in pages.iter_mut().filter(|page| page.is_leaving()) {
-                if self.pages().counts(page.from()).mappings() != 0 {
+                if self.pages().counts(page.from).mappings() != 0 {
                     page.stage = Stage::Failed(NotMoved::StillMapped);
-                } else if self.is_pinned(page.from()) {
+                } else if self.is_pinned(page.from) {
                     page.stage = Stage::Failed(NotMoved::Pinned);
                 }
             }
@@ -48,7 +48,7 @@ impl Supply {
             for page in pages.iter().filter(|page| page.is_leaving()) {
                 if let Some(to) = &page.to {
                     let bytes = to.bytes();
-                    bytes.copy_from_racy(0, self.pool().bytes(page.from(), bytes.len()));
+                    bytes.copy_from_racy(0, self.pool().bytes(page.from, bytes.len()));
                 }
             }
             let copied = Instant::now();
@@ -65,9 +65,9 @@ impl Supply {
                 match page.stage {
                     Stage::Arriving(arrived) => {
                         self.pages().end_isolation(arrived);
-                        left.extend(self.pages().let_go_moved(page.from()));
+                        left.extend(self.pages().let_go_moved(page.from));
                     }
-                    Stage::Leaving | Stage::Failed(_) => self.pages().end_isolation(page.from()),
+                    Stage::Leaving | Stage::Failed(_) => self.pages().end_isolation(page.from),
                 }
             }
             report.first_walk += walked - start;
@@ -104,10 +104,10 @@ impl Supply {
                 if !self.is_to_turn(page) {
                     return Step::Pass;
                 }
-                let Some(claim) = entry.claim(State::Present(page.from())) else {
+                let Some(claim) = entry.claim(State::Present(page.from)) else {
                     return Step::Pass;
                 };
-                match self.pages().turn_to_migration(page.from()) {
+                match self.pages().turn_to_migration(page.from) {
                     Ok(counts) => {
                         let before = claim.before();
                         claim.end(before.to_migration());
@@ -128,12 +128,12 @@ impl Supply {
     }
 
     fn is_to_turn(&self, page: &Moving<'_>) -> bool {
-        page.is_leaving() && self.pages().counts(page.from()).mappings() != 0
+        page.is_leaving() && self.pages().counts(page.from).mappings() != 0
     }
 
     /// Step 5, or the undo for pages that failed.
     fn second_walk(&self, family: &Family, pages: &mut [Moving<'_>], engine: Engine) {
-        let is_waited_for = |page: &Moving<'_>| self.pages().counts(page.from()).migrations() != 0;
+        let is_waited_for = |page: &Moving<'_>| self.pages().counts(page.from).migrations() != 0;
         let mut must_walk_all = engine == Engine::FullWalk;
         let mut backoff = Backoff::new();
         loop {
@@ -163,7 +163,7 @@ impl Supply {
 
     /// Restores `entry` if it is a migration entry of the page. The caller must wake the waiters.
     fn restore(&self, page: &Moving<'_>, entry: Entry<'_>) -> bool {
-        let Some(claim) = entry.claim(State::Migration(page.from())) else {
+        let Some(claim) = entry.claim(State::Migration(page.from)) else {
             return false;
         };
         let before = claim.before();
@@ -171,11 +171,11 @@ impl Supply {
             Stage::Arriving(to) => {
                 self.pages().add_mapping(to);
                 claim.end(before.restored(to));
-                self.pages().drop_migration(page.from());
+                self.pages().drop_migration(page.from);
             }
             Stage::Leaving | Stage::Failed(_) => {
-                self.pages().turn_back(page.from());
-                claim.end(before.restored(page.from()));
+                self.pages().turn_back(page.from);
+                claim.end(before.restored(page.from));
             }
         }
         true

@@ -7,11 +7,11 @@ use crate::pages::owner::Owner;
 use crate::pages::record::Pages;
 
 pub(crate) struct Moving<'s> {
-    from: FrameNr,
-    order: Order,
+    pub(crate) from: FrameNr,
+    pub(super) order: Order,
     pub(super) owner: Owner,
     /// Address in the migrated space, or `None` if compaction found the page by its frame.
-    addr: Option<u64>,
+    pub(crate) addr: Option<u64>,
     /// New frame, until it is published.
     pub(super) to: Option<UniqueFrame<'s>>,
     pub(super) stage: Stage,
@@ -27,36 +27,24 @@ pub(super) enum Stage {
 
 impl<'s> Moving<'s> {
     /// Creates the record of a page that the caller has isolated.
-    pub(crate) fn new(pages: Pages<'_>, from: FrameNr, to: UniqueFrame<'s>) -> Self {
+    pub(crate) fn new(
+        pages: Pages<'_>,
+        from: FrameNr,
+        to: UniqueFrame<'s>,
+        addr: Option<u64>,
+    ) -> Self {
         Self {
             from,
             order: to.order(),
             owner: pages.owner_of(from),
-            addr: None,
+            addr,
             to: Some(to),
             stage: Stage::Leaving,
         }
     }
 
-    pub(crate) fn at(self, addr: u64) -> Self {
-        let addr = Some(addr);
-        Self { addr, ..self }
-    }
-
-    pub(crate) fn from(&self) -> FrameNr {
-        self.from
-    }
-
     pub(crate) fn index(&self) -> u64 {
         self.owner.index
-    }
-
-    pub(crate) fn order(&self) -> Order {
-        self.order
-    }
-
-    pub(crate) fn addr(&self) -> Option<u64> {
-        self.addr
     }
 
     pub(crate) fn failure(&self) -> Option<NotMoved> {

@@ -117,7 +117,7 @@ impl Supply {
                 if !self.may_name(directory, addr, page) {
                     continue;
                 }
-                if let Some(entry) = cursor.entry(directory, addr, page.order())
+                if let Some(entry) = cursor.entry(directory, addr, page.order)
                     && visit(page, entry) == Step::End
                 {
                     return ControlFlow::Break(());
@@ -133,11 +133,11 @@ impl Supply {
             return false;
         };
         let pmd = Directory::look(word);
-        let order = u32::from(page.order().get());
+        let order = u32::from(page.order.get());
         if !pmd.is_present() || pmd.order() != order {
             return false;
         }
         let entry = look(view::entry(self.view(), pmd.frame(), entry_of(addr, order)));
-        entry.frame() == page.from().get()
+        entry.frame() == page.from.get()
     }
 }

@@ -16,20 +16,13 @@ use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use crate::pages::links::Links;
 use crate::words::directory::Directory;
 
-#[derive(Debug)]
+#[derive(Default)]
 pub(crate) struct Family {
     pub(crate) links: Links<Directory>,
     nr_frames: AtomicUsize,
 }
 
 impl Family {
-    pub(crate) fn new() -> Self {
-        Self {
-            links: Links::new(),
-            nr_frames: AtomicUsize::new(0),
-        }
-    }
-
     pub(crate) fn add_frame(&self) {
         // ORDERING: Relaxed; see `has_frames`.
         self.nr_frames.fetch_add(1, Ordering::Relaxed);

@@ -2,7 +2,6 @@
 //! lock, acquired with or without the structure lock of a space. Its holder may claim entries.
 //! Links of a family refer to a directory, those of a file to a space.
 
-use std::fmt;
 use std::ops::ControlFlow;
 
 use pagewell_frame::FRAME_BYTES;
@@ -26,11 +25,13 @@ impl<T> Link<T> {
 
 pub(crate) struct Links<T>(Mutex<IntervalTree<Link<T>>>);
 
-impl<T> Links<T> {
-    pub(crate) fn new() -> Self {
+impl<T> Default for Links<T> {
+    fn default() -> Self {
         Self(Mutex::new(IntervalTree::new()))
     }
+}
 
+impl<T> Links<T> {
     pub(crate) fn link(&self, id: u64, link: Link<T>) {
         lock(&self.0).insert(link.first, link.end, id, link);
     }
@@ -50,13 +51,5 @@ impl<T> Links<T> {
         visit: impl FnMut(&Link<T>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         lock(&self.0).overlapping(first, end, visit)
-    }
-}
-
-impl<T> fmt::Debug for Links<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Links")
-            .field("nr", &lock(&self.0).len())
-            .finish_non_exhaustive()
     }
 }

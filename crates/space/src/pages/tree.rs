@@ -13,7 +13,6 @@ use std::ops::ControlFlow;
 
 const NIL: u32 = u32::MAX;
 
-#[derive(Debug)]
 struct Node<V> {
     start: u64,
     end: u64,
@@ -26,7 +25,6 @@ struct Node<V> {
 }
 
 /// Map from half-open intervals to values. Each (start, id) is unique.
-#[derive(Debug)]
 pub(crate) struct IntervalTree<V> {
     nodes: Vec<Option<Node<V>>>,
     free: Vec<u32>,
@@ -42,10 +40,6 @@ impl<V> IntervalTree<V> {
             root: NIL,
             random: 0x9E37_79B9_7F4A_7C15,
         }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.nodes.len() - self.free.len()
     }
 
     pub(crate) fn insert(&mut self, start: u64, end: u64, id: u64, value: V) {
@@ -227,7 +221,7 @@ mod tests {
                     list.push((start, id, start + len));
                 }
                 list.sort_unstable();
-                prop_assert_eq!(tree.len(), list.len());
+                prop_assert_eq!(tree.nodes.len() - tree.free.len(), list.len());
                 let (from, to) = (start, start + 3);
                 let expected: Vec<u64> = list
                     .iter()

@@ -8,7 +8,6 @@
 //! ([`Supply::with_room`]). It must have changed nothing that prevents a restart. It is repeated at
 //! most [`TRIES`] times, if pages were cleaned, and may fail if other threads allocate the frames.
 
-use std::fmt;
 use std::sync::Arc;
 
 use pagewell_frame::{AllocError, AllocRequest, FrameNr, FramePool, Order, Place, UniqueFrame};
@@ -152,13 +151,5 @@ impl Supply {
         place != Place::Anywhere
             && self.pool().alloc(Order::ZERO).is_none()
             && self.source.make_clean(Order::ZERO, Place::Anywhere)
-    }
-}
-
-impl fmt::Debug for Supply {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Supply")
-            .field("pool", self.pool())
-            .finish_non_exhaustive()
     }
 }

@@ -16,7 +16,7 @@ use pagewell_sync::prefetch::in_one_register;
 
 use crate::words::pte::Pte;
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolView {
     view: FrameView,
     /// Limit that is greater than each entry that names a frame of the pool.
@@ -52,14 +52,6 @@ impl PoolView {
         self.nr_frames << pagewell_frame::FRAME_SHIFT
     }
 }
-
-impl Clone for PoolView {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl Copy for PoolView {}
 
 /// Returns entry `index` of `table`, which a directory has named. If the table was freed, any word.
 #[inline(always)]

@@ -5,8 +5,6 @@
 //! not wait in between. While writers are stopped, none is at work. A writer pays two plain stores
 //! ([`pagewell_sync::per_thread`]).
 
-use std::fmt;
-
 use pagewell_sync::asymmetric::Fences;
 use pagewell_sync::per_thread::{AtWork, PerThread, Reach};
 use pagewell_sync::scaled;
@@ -45,11 +43,5 @@ impl Writers {
             Reach::All => Ok(work()),
             Reach::Own => Err(Refused),
         })
-    }
-}
-
-impl fmt::Debug for Writers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writers").finish_non_exhaustive()
     }
 }

@@ -76,7 +76,7 @@ fn only_private_areas_that_are_mapped_are_linked_to_their_file() {
     let cache = Cache::builder().capacity(4 << 20).build().unwrap();
     let options = OpenOptions::new().write();
     let file = cache.open_with(stored.path(), &options).unwrap();
-    let maps = file.mapped().user_or_else(|| Arc::new(FileMaps::new()));
+    let maps = file.mapped().user_or_else(Arc::<FileMaps>::default);
     let maps = maps.unwrap();
     let linked = |page: u64| {
         let mut nr = 0;

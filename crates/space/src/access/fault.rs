@@ -7,7 +7,7 @@ use pagewell_frame::{FrameNr, UniqueFrame};
 use crate::areas::area::Area;
 use crate::error::ErrorKind;
 use crate::mm::space::Mm;
-use crate::pages::family::Family;
+use crate::pages::links::Family;
 use crate::pages::owner::Binding;
 use crate::words::claim::{Claim, look};
 use crate::words::counts::MAPPING;

@@ -9,8 +9,7 @@ use pagewell_sync::{Mutex, lock};
 
 use crate::areas::file::{FileArea, LinkedSpace};
 use crate::areas::options::Policy;
-use crate::pages::family::Family;
-use crate::pages::links::Link;
+use crate::pages::links::{Family, Link};
 use crate::words::claim;
 use crate::words::geometry::page_bytes;
 use crate::words::pte::Protection;

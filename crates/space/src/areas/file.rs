@@ -10,7 +10,7 @@
 //! 4 KiB, to find copies in a truncation ([`crate::areas::cut`]).
 //!
 //! F3: a private area is linked from before an entry of its space can name a copy of a page of the
-//! file until no entry does. F1 of [`crate::pages::family`] states the same for families.
+//! file until no entry does. F1 of [`crate::pages::links`] states the same for families.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //!
 //! 1. Hold the structure lock for writing: no fault, slow write or change of areas is in progress.
 //! 2. Create the child's areas. Each is linked to the families of the pages that it may map, after
-//!    the parent's link, and before an entry can name a page (F1 of [`crate::pages::family`]).
+//!    the parent's link, and before an entry can name a page (F1 of [`crate::pages::links`]).
 //! 3. Stop the writers. For each table, clear `exclusive` in the parent's directory, give the child
 //!    a share, and enter the table in the child's directory. Release the writers.
 //!

@@ -1,7 +1,7 @@
 //! Mapping, unmapping, protecting and moving: changes of areas, under the structure lock.
 //!
 //! A change first acquires all resources, such as exclusive tables, so it is all or nothing. A part
-//! being moved is linked at both addresses (F1 of [`crate::pages::family`]).
+//! being moved is linked at both addresses (F1 of [`crate::pages::links`]).
 //!
 //! Unmapping. A table that no area uses any more leaves the directory while writers are stopped,
 //! since a writer at work relies on its table. Entries in other tables are emptied one by one, each
@@ -12,7 +12,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_cache::{File, MAX_FILE_BYTES, MappedFile};
-
 use pagewell_sync::atomic::Ordering;
 use pagewell_sync::{read, write};
 

@@ -150,7 +150,7 @@ impl Mm {
                 }
             }
         }
-        // F1 of `pages::family`: no entry of these areas names a page of the families any more.
+        // F1 of `pages::links`: no entry of these areas names a page of the families any more.
         all.iter().for_each(Area::unlink);
         drop(areas);
         // After the lock is released: the drop of a file's last area closes the file.

@@ -1,6 +1,6 @@
 //! Moves of pages to other frames while they are in use: to other nodes, or for large blocks.
 //!
-//! - Owns: moves of isolated pages ([`walk`], [`page`], [`mover`]), the [`report`], and compaction
+//! - Owns: moves of isolated pages ([`walk`], [`mover`]), the [`report`], and compaction
 //!   ([`compact`]). It uses no space, since `mm` calls it to allocate. [`crate::change::migrate`]
 //!   has the protocol.
 //! - Promises: no readable byte changes. Afterwards all entries of a page name its new frame, or
@@ -9,6 +9,5 @@
 
 pub(crate) mod compact;
 pub(crate) mod mover;
-pub(crate) mod page;
 pub(crate) mod report;
 pub(crate) mod walk;

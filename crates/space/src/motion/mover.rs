@@ -6,10 +6,9 @@ use pagewell_frame::{FrameNr, UniqueFrame};
 use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
-use crate::motion::page::{Moving, Stage};
 use crate::motion::report::{Engine, Migrated, NotMoved};
-use crate::motion::walk::{Entry, Step};
-use crate::pages::family::Family;
+use crate::motion::walk::{Entry, Moving, Stage, Step};
+use crate::pages::links::Family;
 use crate::supply::frames::Supply;
 use crate::words::counts::{ISOLATED, References};
 use crate::words::pte::State;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::pages::family::Family;
+use crate::pages::links::Family;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binding {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
-use crate::pages::family::Family;
+use crate::pages::links::Family;
 use crate::pages::owner::{self, Binding, Owner};
 use crate::supply::frames::Supply;
 use crate::supply::view;

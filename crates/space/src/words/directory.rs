@@ -1,7 +1,7 @@
 //! Directory of a space: an array with a word for each 2 MiB of its addresses, reserved as a whole.
 //! It uses memory only where tables exist. [`crate::areas::noted`] has such an array, too.
 //!
-//! Links keep the directory, empty, after the end of its space (F2 of [`crate::pages::family`]).
+//! Links keep the directory, empty, after the end of its space (F2 of [`crate::pages::links`]).
 
 use std::ops::{Deref, Range};
 

@@ -5,11 +5,8 @@
 
 mod allocator;
 pub(crate) mod blocks;
-mod error;
-mod request;
 
 pub(crate) use self::allocator::Allocator;
 #[cfg(test)]
 pub(crate) use self::allocator::testing;
-pub use self::error::AllocError;
-pub use self::request::{AllocRequest, Place};
+pub use self::allocator::{AllocError, AllocRequest, Place};

@@ -3,7 +3,6 @@
 //!
 //! Guarantees: a page has either one owner or references, never both ((A) to (D) of [`RefScheme`]).
 
-mod assume_one;
 mod cas_loop;
 mod lock_bit;
 pub mod refcount;

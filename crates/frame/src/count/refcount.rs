@@ -78,8 +78,7 @@ use std::num::NonZeroU8;
 
 use pagewell_sync::atomic::{AtomicU32, Ordering};
 
-pub use crate::count::assume_one::AssumeOne;
-pub use crate::count::cas_loop::CasLoop;
+pub use crate::count::cas_loop::{AssumeOne, CasLoop};
 pub use crate::count::lock_bit::LockBit;
 pub use crate::count::scheme::{Put, RefScheme, TryGet};
 use crate::words::refword::MAX_REFS;

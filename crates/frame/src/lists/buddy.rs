@@ -1,4 +1,4 @@
-//! Buddy allocator of one node. The callers of all methods hold the [node](super::node)'s lock.
+//! Buddy allocator of one node. The callers of all methods hold the [node](super::free_lists::Node)'s lock.
 //!
 //! Invariants.
 //! - I1: The frames of the node are partitioned into free blocks (the head is on the list of the
@@ -11,8 +11,8 @@
 use std::ops::Range;
 
 use pagewell_sync::atomic::Ordering;
+use pagewell_sync::scaled;
 
-use super::depot::Depot;
 use crate::records::{self, MetaTable, NIL};
 use crate::words::{FrameKind, FrameNr, Order, blocks_of};
 
@@ -271,5 +271,56 @@ impl Buddy {
             ));
         }
         Ok(())
+    }
+}
+
+/// Maximum number of frames in a transfer cache: sixteen batches of single frames.
+const MOST: usize = scaled(512, 1);
+
+/// Inverse of the maximum fraction of a node's frames in its transfer cache.
+const SHARE: usize = scaled(64, 1);
+
+/// Transfer cache of a node: single frames that pass from one thread cache to another. Without it,
+/// they would be merged and split. They are `Front`, of order 0, and have the lock bit set.
+#[derive(Debug)]
+pub(crate) struct Depot {
+    frames: Vec<FrameNr>,
+    capacity: usize,
+}
+
+impl Depot {
+    pub(crate) fn new(nr_frames: usize) -> Self {
+        let capacity = MOST.min(nr_frames / SHARE);
+        Self {
+            frames: Vec::with_capacity(capacity),
+            capacity,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    pub(crate) fn push(&mut self, frame: FrameNr) -> bool {
+        let has_room = self.frames.len() < self.capacity;
+        if has_room {
+            self.frames.push(frame);
+        }
+        has_room
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<FrameNr> {
+        self.frames.pop()
+    }
+
+    pub(crate) fn take_where(
+        &mut self,
+        is_wanted: impl Fn(FrameNr) -> bool,
+    ) -> impl Iterator<Item = FrameNr> {
+        self.frames.extract_if(.., move |frame| is_wanted(*frame))
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = FrameNr> {
+        self.frames.iter().copied()
     }
 }

@@ -4,10 +4,8 @@
 
 mod account;
 mod buddy;
-mod depot;
 mod free_lists;
 mod front;
-mod node;
 
 pub use self::account::{FreeBlocks, PoolStats};
 pub(crate) use self::buddy::Buddy;

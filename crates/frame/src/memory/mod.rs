@@ -3,12 +3,10 @@
 //! Guarantees: a validated plan can be built. The range is readable while its `Memory` lives.
 
 mod config;
-mod error;
 pub mod numa;
 mod os;
 
 pub(crate) use self::config::NodePlan;
-pub use self::config::{Nodes, PoolConfig};
-pub use self::error::PoolError;
+pub use self::config::{Nodes, PoolConfig, PoolError};
 pub(crate) use self::os::Memory;
 pub use pagewell_sync::region::HugePages;

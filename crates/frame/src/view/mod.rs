@@ -5,9 +5,7 @@
 //!   result only if no watched word has changed. Words, retries and references are the caller's.
 
 mod attempt;
-mod outcome;
 mod page_view;
 
 pub use self::attempt::{Torn, WatchedWords};
-pub use self::outcome::{ViewOutcome, attempt_view};
-pub use self::page_view::PageView;
+pub use self::page_view::{PageView, ViewOutcome, attempt_view};

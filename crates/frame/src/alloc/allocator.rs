@@ -8,24 +8,15 @@ use crate::lists::{Buddy, Class, FreeLists, Front};
 use crate::memory::numa;
 use crate::words::{FrameKind, FrameNr, Order};
 
-/// Allocator of blocks. An allocated block is `Owned`, has the lock bit set, and is the caller's.
-#[repr(C)] // Keeps `lists` at the pool's address, so that the drop of a handle adds no offset.
-pub(crate) struct Allocator {
-    pub(crate) lists: FreeLists,
-}
-
-impl Allocator {
-    pub(crate) fn new(lists: FreeLists) -> Self {
-        Self { lists }
-    }
-
+/// Allocation. An allocated block is `Owned`, has the lock bit set, and is the caller's.
+impl FreeLists {
     /// Allocates from this thread's cache only; [`alloc_by`](Self::alloc_by) searches further.
     #[inline]
     pub(crate) fn alloc_at_hand(&self, order: Order) -> Option<FrameNr> {
         if let Some(class) = Class::of(order)
-            && let Some(Some(frame)) = self.lists.fronts.with_mine(|front| front.pop(class))
+            && let Some(Some(frame)) = self.fronts.with_mine(|front| front.pop(class))
         {
-            self.lists.adopt(frame, order);
+            self.adopt(frame, order);
             return Some(frame);
         }
         None
@@ -33,7 +24,7 @@ impl Allocator {
 
     #[cold]
     pub(crate) fn alloc_by(&self, request: &AllocRequest) -> Result<FrameNr, AllocError> {
-        let nr_nodes = self.lists.nr_nodes();
+        let nr_nodes = self.nr_nodes();
         if let Place::Prefer(node) | Place::Only(node) = request.place
             && node >= nr_nodes
         {
@@ -42,7 +33,7 @@ impl Allocator {
         let order = request.order;
         let frame = self.find_near(request).or_else(|| {
             // The caches of other threads may contain the block, or parts of it.
-            (self.lists.drain() > 0)
+            (self.drain() > 0)
                 .then(|| self.alloc_from_nodes(request))
                 .flatten()
         });
@@ -63,7 +54,7 @@ impl Allocator {
 
     fn adopt_found(&self, found: Option<FrameNr>, order: Order) -> Option<FrameNr> {
         if let Some(frame) = found {
-            self.lists.adopt(frame, order);
+            self.adopt(frame, order);
         }
         found
     }
@@ -77,16 +68,16 @@ impl Allocator {
         hold: impl Fn(FrameNr) -> H + Copy,
     ) -> usize {
         let start = handles.len();
-        let wanted = nr.min(self.lists.nr_frames());
+        let wanted = nr.min(self.nr_frames());
         // Allocate memory for the handles before any lock is acquired.
         handles.reserve(wanted);
         let adopt = move |frame| {
-            self.lists.adopt(frame, Order::ZERO);
+            self.adopt(frame, Order::ZERO);
             hold(frame)
         };
         if let Some(class) = Class::of(Order::ZERO) {
             let handles = &mut *handles;
-            self.lists.fronts.with_mine(move |front| {
+            self.fronts.with_mine(move |front| {
                 while handles.len() - start < wanted
                     && let Some(frame) = front.pop(class)
                 {
@@ -95,16 +86,16 @@ impl Allocator {
             });
         }
         for is_drained in [false, true] {
-            if is_drained && (handles.len() - start == wanted || self.lists.drain() == 0) {
+            if is_drained && (handles.len() - start == wanted || self.drain() == 0) {
                 break;
             }
-            for &node in &*self.lists.nodes[self.home_node()].fallback {
+            for &node in &*self.nodes[self.home_node()].fallback {
                 let left = wanted - (handles.len() - start);
                 if left == 0 {
                     break;
                 }
-                let mut buddy = lock(&self.lists.nodes[node].buddy);
-                buddy.alloc_bulk(&self.lists.table, left, |frame| handles.push(adopt(frame)));
+                let mut buddy = lock(&self.nodes[node].buddy);
+                buddy.alloc_bulk(&self.table, left, |frame| handles.push(adopt(frame)));
             }
         }
         handles.len() - start
@@ -118,15 +109,15 @@ impl Allocator {
         handles: &mut Vec<H>,
         hold: impl Fn(FrameNr) -> H + Copy,
     ) -> usize {
-        let Some(of_node) = self.lists.nodes.get(node) else {
+        let Some(of_node) = self.nodes.get(node) else {
             return 0;
         };
         let start = handles.len();
-        let wanted = nr.min(self.lists.nr_frames());
+        let wanted = nr.min(self.nr_frames());
         handles.reserve(wanted);
         let mut buddy = lock(&of_node.buddy);
-        buddy.alloc_bulk(&self.lists.table, wanted, |frame| {
-            self.lists.adopt(frame, Order::ZERO);
+        buddy.alloc_bulk(&self.table, wanted, |frame| {
+            self.adopt(frame, Order::ZERO);
             handles.push(hold(frame));
         });
         handles.len() - start
@@ -137,8 +128,7 @@ impl Allocator {
         if request.place != Place::Anywhere {
             return None;
         }
-        self.lists
-            .fronts
+        self.fronts
             .with_mine(|front| front.pop(class).or_else(|| self.refill(front, class)))?
     }
 
@@ -148,24 +138,24 @@ impl Allocator {
         let home = self.home_node();
         if home != front.home {
             // The thread has moved. Its stacks contain blocks of the previous node.
-            let mut buddy = lock(&self.lists.nodes[front.home].buddy);
+            let mut buddy = lock(&self.nodes[front.home].buddy);
             for (frame, order) in front.take_all() {
-                self.lists.free_to_buddy(&mut buddy, frame, order);
+                self.free_to_buddy(&mut buddy, frame, order);
             }
             front.home = home;
         }
-        let mut buddy = lock(&self.lists.nodes[front.home].buddy);
+        let mut buddy = lock(&self.nodes[front.home].buddy);
         let wanted = 1 + front.batch(class);
         let mut nr_taken = 0;
         let mut first = None;
         let mut keep = |frame: FrameNr| {
             nr_taken += 1;
             if first.is_none() {
-                self.lists.meta(frame).set_kind(FrameKind::Owned, order);
+                self.meta(frame).set_kind(FrameKind::Owned, order);
                 first = Some(frame);
                 return;
             }
-            self.lists.meta(frame).set_kind(FrameKind::Front, order);
+            self.meta(frame).set_kind(FrameKind::Front, order);
             let has_room = front.push(class, frame);
             debug_assert!(has_room, "the stack was empty, and a batch is half of it");
         };
@@ -176,7 +166,7 @@ impl Allocator {
         }
         let nr_pushed = nr_taken.max(1) - 1;
         if nr_pushed > 0 {
-            self.lists.note_cached();
+            self.note_cached();
         }
         // The lowest block must be on top, so that successive allocations return ascending frames.
         front.reverse_top(class, nr_pushed);
@@ -192,7 +182,7 @@ impl Allocator {
             keep(frame);
             left -= 1;
         }
-        buddy.alloc_bulk(&self.lists.table, left, keep);
+        buddy.alloc_bulk(&self.table, left, keep);
     }
 
     /// Allocates up to `nr` blocks. Splits a larger block only for the first: others are optional.
@@ -205,8 +195,8 @@ impl Allocator {
     ) {
         for at in 0..nr {
             let frame = match at {
-                0 => buddy.alloc(&self.lists.table, order),
-                _ => buddy.alloc_exact(&self.lists.table, order),
+                0 => buddy.alloc(&self.table, order),
+                _ => buddy.alloc_exact(&self.table, order),
             };
             let Some(frame) = frame else {
                 break;
@@ -217,19 +207,19 @@ impl Allocator {
 
     fn alloc_from_nodes(&self, request: &AllocRequest) -> Option<FrameNr> {
         let fallback = match request.place {
-            Place::Anywhere => &*self.lists.nodes[self.home_node()].fallback,
-            Place::Prefer(node) => &*self.lists.nodes[node].fallback,
-            Place::Only(node) => &self.lists.nodes[node].fallback[..1],
+            Place::Anywhere => &*self.nodes[self.home_node()].fallback,
+            Place::Prefer(node) => &*self.nodes[node].fallback,
+            Place::Only(node) => &self.nodes[node].fallback[..1],
         };
         fallback.iter().find_map(|&node| {
-            let mut buddy = lock(&self.lists.nodes[node].buddy);
-            buddy.alloc(&self.lists.table, request.order)
+            let mut buddy = lock(&self.nodes[node].buddy);
+            buddy.alloc(&self.table, request.order)
         })
     }
 
     /// Returns the node of the processor that runs this thread, or node 0 if it is unknown.
     fn home_node(&self) -> usize {
-        if self.lists.nr_nodes() == 1 {
+        if self.nr_nodes() == 1 {
             return 0;
         }
         #[cfg(test)]
@@ -238,7 +228,6 @@ impl Allocator {
         }
         let numa = numa::current();
         let node = self
-            .lists
             .nodes
             .iter()
             .position(|node| node.numa.is_some() && node.numa == numa);

@@ -6,7 +6,6 @@
 mod allocator;
 pub(crate) mod blocks;
 
-pub(crate) use self::allocator::Allocator;
 #[cfg(test)]
 pub(crate) use self::allocator::testing;
 pub use self::allocator::{AllocError, AllocRequest, Place};

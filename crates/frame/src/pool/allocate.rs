@@ -10,7 +10,7 @@ impl FramePool {
     /// Allocates a block of `order`, with arbitrary contents. Returns `None` if none is free.
     #[inline]
     pub fn alloc(&self, order: Order) -> Option<UniqueFrame<'_>> {
-        if let Some(frame) = self.allocator().alloc_at_hand(order) {
+        if let Some(frame) = self.lists().alloc_at_hand(order) {
             return Some(UniqueFrame::new(self, frame, order));
         }
         self.alloc_slowly(order)
@@ -19,7 +19,7 @@ impl FramePool {
     #[cold]
     #[inline(never)]
     fn alloc_slowly(&self, order: Order) -> Option<UniqueFrame<'_>> {
-        let frame = self.allocator().alloc_by(&AllocRequest::new(order)).ok()?;
+        let frame = self.lists().alloc_by(&AllocRequest::new(order)).ok()?;
         Some(UniqueFrame::new(self, frame, order))
     }
 
@@ -27,15 +27,15 @@ impl FramePool {
     /// them. For callers that can free frames at a lower cost.
     #[inline]
     pub fn alloc_near(&self, order: Order) -> Option<UniqueFrame<'_>> {
-        let near = self.allocator().alloc_at_hand(order);
-        let frame = near.or_else(|| self.allocator().alloc_near(order))?;
+        let near = self.lists().alloc_at_hand(order);
+        let frame = near.or_else(|| self.lists().alloc_near(order))?;
         Some(UniqueFrame::new(self, frame, order))
     }
 
     /// Allocates for `request`. Fails if the node does not exist, or no permitted node has a block.
     #[cold]
     pub fn alloc_by(&self, request: &AllocRequest) -> Result<UniqueFrame<'_>, AllocError> {
-        let frame = self.allocator().alloc_by(request)?;
+        let frame = self.lists().alloc_by(request)?;
         Ok(UniqueFrame::new(self, frame, request.order))
     }
 
@@ -43,7 +43,7 @@ impl FramePool {
     /// `frames`. Returns their number: less than `nr` only if no more free frames are found.
     pub fn alloc_bulk<'p>(&'p self, nr: usize, frames: &mut Vec<UniqueFrame<'p>>) -> usize {
         let hold = move |frame| UniqueFrame::new(self, frame, Order::ZERO);
-        self.allocator().alloc_bulk(nr, frames, hold)
+        self.lists().alloc_bulk(nr, frames, hold)
     }
 
     /// Like [`alloc_bulk`](Self::alloc_bulk), but only from one node's free lists, not from caches.
@@ -54,7 +54,7 @@ impl FramePool {
         frames: &mut Vec<UniqueFrame<'p>>,
     ) -> usize {
         let hold = move |frame| UniqueFrame::new(self, frame, Order::ZERO);
-        self.allocator().alloc_bulk_on(node, nr, frames, hold)
+        self.lists().alloc_bulk_on(node, nr, frames, hold)
     }
 
     /// Tries to acquire a reference to `frame`, which may have been freed and allocated again: the

@@ -17,7 +17,6 @@ use pagewell_sync::scaled;
 use pagewell_sync::shard::is_apart;
 use pagewell_sync::shard::{Padded, nr_cpus};
 
-use crate::alloc::Allocator;
 use crate::announce::Announcements;
 use crate::count::{RefScheme, Scheme};
 use crate::lists::{FreeBlocks, FreeLists, PoolStats};
@@ -27,9 +26,9 @@ use crate::words::{FRAME_BYTES, FrameNr, Order};
 
 /// A fixed number of page frames, in one or more memory nodes. Their references are counted in the
 /// scheme [`Scheme`].
-#[repr(C)] // Keeps the allocator at the pool's address: see `Allocator`.
+#[repr(C)] // Keeps `lists` at the pool's address, so that the drop of a handle adds no offset.
 pub struct FramePool {
-    allocator: Allocator,
+    lists: FreeLists,
     memory: Memory,
     waits: WaitTable,
     announcements: Announcements,
@@ -72,7 +71,7 @@ impl FramePool {
         })?;
         Ok(Self {
             memory,
-            allocator: Allocator::new(lists),
+            lists,
             waits: WaitTable::new(),
             announcements: Announcements::new(nr_announcers(), Fences::new()),
             next_number: Padded(AtomicU64::new(1)),
@@ -189,13 +188,8 @@ impl FramePool {
     }
 
     #[inline]
-    pub(super) fn allocator(&self) -> &Allocator {
-        &self.allocator
-    }
-
-    #[inline]
     pub(super) fn lists(&self) -> &FreeLists {
-        &self.allocator.lists
+        &self.lists
     }
 }
 

@@ -78,30 +78,36 @@ impl Mm {
     #[inline(always)]
     pub(crate) fn pin_frame(&self, addr: u64, len: usize) -> Result<(FrameRef<'_>, usize), Error> {
         loop {
-            // `None` is impossible: the page is created.
-            if let Some(pinned) = self.pin_frame_or::<true>(addr, len)? {
-                return Ok(pinned);
+            let fault = match self.with_room(|| self.try_pin::<true>(addr, len))? {
+                Tried::Pinned(reference, off) => return Ok((reference, off)),
+                // Impossible: `try_pin` creates such a page.
+                Tried::Zeros => continue,
+                Tried::Missing(fault) => fault,
+            };
+            let failed = |kind| Error::at(kind, Op::Pin, addr);
+            let _held = fault.hold(len).map_err(failed)?;
+            if let Tried::Pinned(reference, off) = self.try_pin::<true>(addr, len)? {
+                return Ok((reference, off));
             }
         }
     }
 
-    /// As [`pin_frame`](Self::pin_frame); creates a page only if `MAKE`. Returns `None` if, at a
-    /// moment during the call, the page had never been written: the bytes are zeros.
-    #[inline(always)]
-    pub(crate) fn pin_frame_or<const MAKE: bool>(
+    /// As [`pin_frame`](Self::pin_frame), but creates no page. Returns `None` if, at a moment
+    /// during the call, the page had never been written: the bytes are zeros.
+    pub(crate) fn pin_frame_if_any(
         &self,
         addr: u64,
         len: usize,
     ) -> Result<Option<(FrameRef<'_>, usize)>, Error> {
         loop {
-            let fault = match self.with_room(|| self.try_pin::<MAKE>(addr, len))? {
+            let fault = match self.with_room(|| self.try_pin::<false>(addr, len))? {
                 Tried::Pinned(reference, off) => return Ok(Some((reference, off))),
                 Tried::Zeros => return Ok(None),
                 Tried::Missing(fault) => fault,
             };
             let failed = |kind| Error::at(kind, Op::Pin, addr);
             let _held = fault.hold(len).map_err(failed)?;
-            match self.try_pin::<MAKE>(addr, len)? {
+            match self.try_pin::<false>(addr, len)? {
                 Tried::Pinned(reference, off) => return Ok(Some((reference, off))),
                 Tried::Zeros => return Ok(None),
                 Tried::Missing(_) => {}

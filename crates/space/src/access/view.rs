@@ -83,7 +83,44 @@ impl Space {
         let len = len.ok_or(Error::at(ErrorKind::InvalidRange, Op::View, addr))?;
         match self.mm.look(addr, len, &mut look) {
             ViewOutcome::Done(answer) => Ok(answer),
-            _ => self.mm.view(addr, len, &mut look),
+            _ => self.view_slowly(addr, len, &mut look),
+        }
+    }
+
+    /// Retries, then views the pinned page. A method of the space, so that a hit keeps no further
+    /// address for this call.
+    #[inline(never)]
+    fn view_slowly<R, F>(&self, addr: u64, len: usize, look: &mut F) -> Result<R, Error>
+    where
+        F: FnMut(&PageView<'_>) -> Result<R, Torn>,
+    {
+        let mut backoff = Backoff::new();
+        for _ in 0..TRIES {
+            match self.mm.look(addr, len, look) {
+                ViewOutcome::Done(answer) => return Ok(answer),
+                ViewOutcome::Again => backoff.wait(),
+                ViewOutcome::Fallback | ViewOutcome::TooLong(_) => break,
+            }
+        }
+        let pinned = self.mm.pin_frame_if_any(addr, len);
+        let words = [None, None];
+        let zeros: Vec<AtomicU64>;
+        let looked = match pinned.map_err(|error| error.with_op(Op::View))? {
+            Some((reference, off)) => {
+                let bytes = reference.bytes();
+                attempt_view(bytes.slice(off, len), words, bytes.len(), &mut |v| look(&v))
+            }
+            None => {
+                let nr_words = len.div_ceil(size_of::<AtomicU64>());
+                zeros = (0..nr_words).map(|_| AtomicU64::new(0)).collect();
+                let bytes = RacyBytes::from_words(&zeros).source();
+                let size = len.max(FRAME_BYTES);
+                attempt_view(bytes.slice(0, len), words, size, &mut |v| look(&v))
+            }
+        };
+        match looked {
+            ViewOutcome::Done(answer) => Ok(answer),
+            _ => Err(Error::at(ErrorKind::Malformed, Op::View, addr)),
         }
     }
 }
@@ -127,40 +164,5 @@ impl Mm {
         };
         let words = [Some((word, entry.bits())), Some((pmd_word, pmd.bits()))];
         attempt_view(bytes, words, page_bytes(order) as usize, &mut |v| look(&v))
-    }
-
-    #[inline(never)]
-    fn view<R, F>(&self, addr: u64, len: usize, look: &mut F) -> Result<R, Error>
-    where
-        F: FnMut(&PageView<'_>) -> Result<R, Torn>,
-    {
-        let mut backoff = Backoff::new();
-        for _ in 0..TRIES {
-            match self.look(addr, len, look) {
-                ViewOutcome::Done(answer) => return Ok(answer),
-                ViewOutcome::Again => backoff.wait(),
-                ViewOutcome::Fallback | ViewOutcome::TooLong(_) => break,
-            }
-        }
-        let pinned = self.pin_frame_or::<false>(addr, len);
-        let words = [None, None];
-        let zeros: Vec<AtomicU64>;
-        let looked = match pinned.map_err(|error| error.with_op(Op::View))? {
-            Some((reference, off)) => {
-                let bytes = reference.bytes();
-                attempt_view(bytes.slice(off, len), words, bytes.len(), &mut |v| look(&v))
-            }
-            None => {
-                let nr_words = len.div_ceil(size_of::<AtomicU64>());
-                zeros = (0..nr_words).map(|_| AtomicU64::new(0)).collect();
-                let bytes = RacyBytes::from_words(&zeros).source();
-                let size = len.max(FRAME_BYTES);
-                attempt_view(bytes.slice(0, len), words, size, &mut |v| look(&v))
-            }
-        };
-        match looked {
-            ViewOutcome::Done(answer) => Ok(answer),
-            _ => Err(Error::at(ErrorKind::Malformed, Op::View, addr)),
-        }
     }
 }

@@ -50,20 +50,6 @@ impl Area {
         }
     }
 
-    /// Creates an area that maps a file, without private copies and links.
-    pub(crate) fn of_file(
-        range: Range<u64>,
-        order: Order,
-        policy: Policy,
-        id: u64,
-        file: Arc<FileArea>,
-    ) -> Self {
-        Self {
-            file: Some(Arc::clone(&file)),
-            ..Self::new(range, order, file.protection, policy, id)
-        }
-    }
-
     /// Returns the index of the page of `addr`, which must be in the area.
     pub(crate) fn index_of(&self, addr: u64) -> u64 {
         let page = (addr - self.range.start) & !(self.page_bytes() - 1);

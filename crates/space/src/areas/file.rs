@@ -49,28 +49,10 @@ pub(crate) struct FileArea {
     /// Position in the file of the first byte of the area.
     pub(crate) first_byte: u64,
     pub(crate) protection: Protection,
-    page_shift: u32,
+    pub(crate) page_shift: u32,
 }
 
 impl FileArea {
-    pub(crate) fn new(
-        backing: Arc<Backing>,
-        sharing: Sharing,
-        range: Range<u64>,
-        first_byte: u64,
-        protection: Protection,
-    ) -> Self {
-        let page_shift = backing.file.page_size().trailing_zeros();
-        Self {
-            backing,
-            sharing,
-            range,
-            first_byte,
-            protection,
-            page_shift,
-        }
-    }
-
     pub(crate) fn part(&self, range: &Range<u64>, start: u64) -> Self {
         Self {
             backing: Arc::clone(&self.backing),

@@ -144,20 +144,21 @@ impl Space {
             .find_room(len)
             .ok_or_else(|| failed(ErrorKind::OutOfAddresses))?;
         let addresses = start..start + len;
-        let (protection, policy) = (options.protection, options.policy);
-        let shown = FileArea::new(
-            Arc::clone(&backing),
+        let protection = options.protection;
+        let shown = FileArea {
+            backing: Arc::clone(&backing),
             sharing,
-            addresses.clone(),
-            range.start,
+            range: addresses.clone(),
+            first_byte: range.start,
             protection,
-        );
+            page_shift: page_bytes.trailing_zeros(),
+        };
         if !shown.may_be(protection) {
             return Err(failed(ErrorKind::ReadOnly));
         }
-        let order = shown.order();
-        let id = shared.next_id();
-        let area = Area::of_file(addresses.clone(), order, policy, id, Arc::new(shown));
+        let (order, id) = (shown.order(), shared.next_id());
+        let mut area = Area::new(addresses.clone(), order, protection, options.policy, id);
+        area.file = Some(Arc::new(shown));
         // F3 of `areas::file`: the area is linked before it can have an entry.
         area.link(&self.mm);
         areas.insert(area);

@@ -22,7 +22,7 @@ pub const MAX_SPACE_BYTES: u64 = 1 << 46;
 /// Shared state of spaces: the frames of their pages and tables. The last handle or space drops it.
 #[derive(Clone)]
 pub struct Spaces {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl Spaces {
@@ -74,14 +74,6 @@ impl Spaces {
     pub fn pool(&self) -> &FramePool {
         self.shared.pool()
     }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
-    pub(crate) fn from_shared(shared: Arc<Shared>) -> Self {
-        Self { shared }
-    }
 }
 
 impl fmt::Debug for Spaces {
@@ -116,7 +108,9 @@ impl Space {
 
     /// Returns the shared state that this space uses.
     pub fn spaces(&self) -> Spaces {
-        Spaces::from_shared(Arc::clone(&self.mm.shared))
+        Spaces {
+            shared: Arc::clone(&self.mm.shared),
+        }
     }
 }
 
@@ -147,7 +141,7 @@ impl CacheSpaces for Cache {
     fn spaces(&self) -> Spaces {
         let shared = companion_or_else(self, |frames| Arc::new(Shared::new(Arc::new(frames))));
         match shared {
-            Some(shared) => Spaces::from_shared(shared),
+            Some(shared) => Spaces { shared },
             // The cache's companion has another type, so these spaces get a state of their own.
             None => Spaces::from_source(self.frames()),
         }

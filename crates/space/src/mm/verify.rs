@@ -28,7 +28,7 @@ impl Spaces {
     pub fn verify(&self, spaces: &[&Space]) -> Result<(), String> {
         let mut shares: HashMap<FrameNr, u64> = HashMap::new();
         for space in spaces {
-            if !Arc::ptr_eq(&space.mm.shared, self.shared()) {
+            if !Arc::ptr_eq(&space.mm.shared, &self.shared) {
                 return Err("a space belongs to another pool".into());
             }
             count_shares(&space.mm, &mut shares)?;
@@ -41,7 +41,7 @@ impl Spaces {
             if record.kind().0 != FrameKind::Table || counted != *nr {
                 return Err(format!("{table:?} has {nr} users, but is {record:?}"));
             }
-            for word in self.shared().tables().entries(*table) {
+            for word in self.shared.tables().entries(*table) {
                 let entry = look(word);
                 match entry.state() {
                     State::Empty => {}
@@ -56,7 +56,7 @@ impl Spaces {
         }
         for (frame, found) in &pages {
             let record = self.pool().meta(*frame);
-            let counts = self.shared().pages().counts(*frame);
+            let counts = self.shared.pages().counts(*frame);
             let counted = Found {
                 mappings: counts.mappings(),
                 migrations: counts.migrations(),

@@ -39,9 +39,7 @@ fn loom_fork_vs_two_writes_in_order() {
             "not a snapshot"
         );
         assert_eq!((byte(&space, 0), byte(&space, 2)), (0xA, 0xB));
-        finish(&spaces, vec![&space, &fork]);
-        drop((space, fork));
-        assert_all_free(&spaces);
+        finish(&spaces, vec![space, fork]);
     });
 }
 
@@ -194,7 +192,7 @@ fn loom_read_vs_migration_there_and_back() {
         let space = filled(&spaces, 1);
         // The page moves back to its old frame, the only free one of node 0.
         let taken: Vec<_> =
-            std::iter::from_fn(|| spaces.shared().supply.alloc_on(Order::ZERO, 0)).collect();
+            std::iter::from_fn(|| spaces.shared.supply.alloc_on(Order::ZERO, 0)).collect();
         let reader = {
             let space = Arc::clone(&space);
             thread::spawn(move || {
@@ -206,7 +204,7 @@ fn loom_read_vs_migration_there_and_back() {
         };
         space.migrate(0..PAGE, 1).expect("a node");
         let other = spaces
-            .shared()
+            .shared
             .supply
             .alloc_on(Order::ZERO, 0)
             .expect("the frame");
@@ -217,9 +215,7 @@ fn loom_read_vs_migration_there_and_back() {
         reader.join().unwrap();
         drop(taken);
         assert_eq!(byte(&space, 0), 1);
-        finish(&spaces, vec![&space]);
-        drop(space);
-        assert_all_free(&spaces);
+        finish(&spaces, vec![space]);
     });
 }
 
@@ -238,9 +234,7 @@ fn migrate_vs_write(engine: Engine) {
         assert_eq!(report.nr_moved, 1);
         writer.join().unwrap();
         assert_eq!(byte(&space, 0), 7, "a lost write");
-        finish(&spaces, vec![&space]);
-        drop(space);
-        assert_all_free(&spaces);
+        finish(&spaces, vec![space]);
     });
 }
 
@@ -269,7 +263,7 @@ fn fork_vs_first_walk(engine: Engine) {
         let report = space.migrate_with(0..PAGE, 1, engine).expect("a node");
         let fork = forker.join().unwrap();
         assert_eq!(report.nr_moved + report.not_moved.len(), 1);
-        finish(&spaces, vec![&space, &fork]);
+        spaces.verify(&[&space, &fork]).expect("exact counts");
         fork.write(0, &page(9)).expect("a frame");
         assert_eq!((byte(&space, 0), byte(&fork, 0)), (1, 9));
         drop((space, fork));
@@ -314,9 +308,7 @@ fn change_vs_write_between_the_walks(change: fn(&Space)) {
         writer.join().unwrap();
         migration.join().unwrap();
         assert_eq!(byte(&space, 0), 1);
-        finish(&spaces, vec![&space, &fork]);
-        drop((space, fork));
-        assert_all_free(&spaces);
+        finish(&spaces, vec![space, fork]);
     });
 }
 
@@ -369,9 +361,9 @@ fn migration_vs(beside: Beside, is_pinned: bool, preemptions: usize) {
         assert_eq!(byte(&space, 0), 1);
         if let Some(copying) = copying {
             assert_eq!(byte(&copying, 0), 5);
-            finish(&spaces, vec![&space, &copying]);
+            spaces.verify(&[&space, &copying]).expect("exact counts");
         } else {
-            finish(&spaces, vec![&space]);
+            spaces.verify(&[&space]).expect("exact counts");
         }
         drop(space);
         assert_all_free(&spaces);
@@ -437,9 +429,7 @@ fn loom_pin_vs_move_under_claim() {
         give_back(taken);
         assert_eq!(report.nr_moved + report.not_moved.len(), 1);
         assert_eq!(byte(&space, 0), 1);
-        finish(&spaces, vec![&space]);
-        drop(space);
-        assert_all_free(&spaces);
+        finish(&spaces, vec![space]);
     });
 }
 
@@ -453,7 +443,7 @@ fn loom_move_under_claim_vs_isolation() {
         let other = {
             let spaces = spaces.clone();
             thread::spawn(move || {
-                let shared = spaces.shared();
+                let shared = &spaces.shared;
                 let to = shared.supply.alloc_on(Order::ZERO, 0).expect("a frame");
                 let TryGetFrame::Taken(reference) = spaces.pool().try_get(frame) else {
                     return;
@@ -475,9 +465,7 @@ fn loom_move_under_claim_vs_isolation() {
             .migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
         other.join().unwrap();
         assert_eq!(byte(&space, 0), 1);
-        finish(&spaces, vec![&space]);
-        drop(space);
-        assert_all_free(&spaces);
+        finish(&spaces, vec![space]);
     });
 }
 
@@ -498,9 +486,7 @@ fn loom_copy_on_write_vs_second_walk() {
             .expect("a node");
         writer.join().unwrap();
         assert_eq!((byte(&space, 0), byte(&fork, 0)), (5, 1), "a foreign write");
-        finish(&spaces, vec![&space, &fork]);
-        drop((space, fork));
-        assert_all_free(&spaces);
+        finish(&spaces, vec![space, fork]);
     });
 }
 
@@ -522,9 +508,7 @@ fn loom_pin_vs_write() {
         assert_eq!(first, second, "a pinned page has changed");
         drop(reference);
         assert_eq!(byte(&space, 0), 2);
-        finish(&spaces, vec![&space]);
-        drop(space);
-        assert_all_free(&spaces);
+        finish(&spaces, vec![space]);
     });
 }
 
@@ -540,7 +524,7 @@ fn loom_unmap_vs_write() {
         };
         space.unmap(0..PAGE).expect("a mapped page");
         let other = spaces
-            .shared()
+            .shared
             .supply
             .alloc(Order::ZERO, pagewell_frame::Place::Anywhere);
         let other = other.expect("a frame");
@@ -550,8 +534,6 @@ fn loom_unmap_vs_write() {
         other.bytes().copy_to(0, &mut buf);
         assert_eq!(buf, page(0xF0), "somebody wrote a frame that was free");
         drop(other);
-        finish(&spaces, vec![&space]);
-        drop(space);
-        assert_all_free(&spaces);
+        finish(&spaces, vec![space]);
     });
 }

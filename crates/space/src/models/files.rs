@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::harness::{PAGE, byte, explore, finish, give_back, page, take_all};
+use super::harness::{PAGE, byte, explore, give_back, page, take_all};
 use loom::thread;
 use pagewell_cache::model::{ModelCache, ModelFile};
 use pagewell_frame::FRAME_BYTES;
@@ -55,7 +55,7 @@ fn mapped_as(nr_nodes: usize, nr: u64, sharing: Sharing, options: &MapOptions) -
 
 impl Mapped {
     fn finish(self) {
-        finish(&self.spaces, vec![&self.space]);
+        self.spaces.verify(&[&self.space]).expect("exact counts");
         drop((self.space, self.file));
         self.cache.evict_all();
         let stats = self.spaces.pool().stats();
@@ -327,7 +327,10 @@ fn fork_vs_cut(preemptions: usize, comes_first: fn(Mapped) -> (Mapped, Arc<Space
             assert!(read.is_err(), "a copy was left: {buf:x?}");
         }
         assert_eq!((byte(&mapped.space, 0), byte(&fork, 0)), (1, 8));
-        finish(&mapped.spaces, vec![&mapped.space, &fork]);
+        mapped
+            .spaces
+            .verify(&[&mapped.space, &fork])
+            .expect("exact counts");
         drop(fork);
         mapped.finish();
     });

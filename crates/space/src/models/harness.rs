@@ -54,9 +54,12 @@ pub(super) fn byte(space: &Space, at: u64) -> u8 {
     buf[0]
 }
 
-pub(super) fn finish(spaces: &Spaces, left: Vec<&Arc<Space>>) {
-    let all: Vec<&Space> = left.iter().map(|space| &***space).collect();
+/// Checks the counts, drops the spaces, which are all, and checks that every frame is free.
+pub(super) fn finish(spaces: &Spaces, left: Vec<Arc<Space>>) {
+    let all: Vec<&Space> = left.iter().map(|space| &**space).collect();
     spaces.verify(&all).expect("exact counts");
+    drop(left);
+    assert_all_free(spaces);
 }
 
 pub(super) fn assert_all_free(spaces: &Spaces) {
@@ -67,7 +70,7 @@ pub(super) fn assert_all_free(spaces: &Spaces) {
 pub(super) fn first_frame(spaces: &Spaces, space: &Space) -> FrameNr {
     let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
     let entries = spaces
-        .shared()
+        .shared
         .tables()
         .entries(pmd.table().expect("a table"));
     FrameNr::new(look(&entries[0]).frame())

@@ -18,7 +18,7 @@ fn loom_wait_vs_table_reuse() {
     explore(2, || {
         let spaces = spaces(6, 1);
         let space = filled(&spaces, 1);
-        let shared = spaces.shared();
+        let shared = &spaces.shared;
         let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
         let word = &shared.tables().entries(pmd.table().expect("a table"))[0];
         let claim = claim_used(word).expect("a page");
@@ -73,8 +73,6 @@ fn loom_migrate_vs_table_exchange() {
         fork.write(PAGE, &page(3)).expect("a frame");
         looker.join().unwrap();
         assert_eq!((byte(&space, 0), byte(&fork, 0), byte(&fork, 1)), (2, 1, 3));
-        finish(&spaces, vec![&space, &fork]);
-        drop((space, fork));
-        assert_all_free(&spaces);
+        finish(&spaces, vec![space, fork]);
     });
 }

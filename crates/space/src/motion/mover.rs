@@ -1,15 +1,18 @@
 //! Moves of isolated pages: steps 2 to 6 of a [migration](crate::change::migrate).
 
+use std::ops::ControlFlow::{Break, Continue};
 use std::time::Instant;
 
 use pagewell_frame::{FrameNr, UniqueFrame};
+use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
 use crate::motion::report::{Engine, Migrated, NotMoved};
-use crate::motion::walk::{Entry, Moving, Stage, Step};
+use crate::motion::walk::{Moving, Stage};
 use crate::pages::links::Family;
 use crate::supply::frames::Supply;
+use crate::words::claim::claim_in;
 use crate::words::counts::{ISOLATED, References};
 use crate::words::pte::State;
 
@@ -101,10 +104,10 @@ impl Supply {
             }
             self.walk(family, pages, |page, entry| {
                 if !self.is_to_turn(page) {
-                    return Step::Pass;
+                    return Continue(());
                 }
-                let Some(claim) = entry.claim(State::Present(page.from)) else {
-                    return Step::Pass;
+                let Some(claim) = claim_in(entry, State::Present(page.from)) else {
+                    return Continue(());
                 };
                 match self.pages().turn_to_migration(page.from) {
                     Ok(counts) => {
@@ -117,7 +120,7 @@ impl Supply {
                         left -= 1;
                     }
                 }
-                if left == 0 { Step::End } else { Step::Pass }
+                if left == 0 { Break(()) } else { Continue(()) }
             });
             if left == 0 {
                 return;
@@ -142,13 +145,13 @@ impl Supply {
             }
             self.walk(family, pages, |page, entry| {
                 if self.restore(page, entry) {
-                    self.pool().waits().wake(entry.word());
+                    self.pool().waits().wake(entry);
                     left -= usize::from(!is_waited_for(page));
                 }
                 if left == 0 && !must_walk_all {
-                    Step::End
+                    Break(())
                 } else {
-                    Step::Pass
+                    Continue(())
                 }
             });
             if !pages.iter().any(is_waited_for) {
@@ -161,8 +164,8 @@ impl Supply {
     }
 
     /// Restores `entry` if it is a migration entry of the page. The caller must wake the waiters.
-    fn restore(&self, page: &Moving<'_>, entry: Entry<'_>) -> bool {
-        let Some(claim) = entry.claim(State::Migration(page.from)) else {
+    fn restore(&self, page: &Moving<'_>, entry: &AtomicU64) -> bool {
+        let Some(claim) = claim_in(entry, State::Migration(page.from)) else {
             return false;
         };
         let before = claim.before();

@@ -10,7 +10,6 @@ use std::ops::ControlFlow;
 
 use pagewell_frame::{FrameNr, Order, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
-use pagewell_sync::thread::Backoff;
 
 use crate::motion::report::NotMoved;
 use crate::pages::links::Family;
@@ -19,60 +18,19 @@ use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
 use crate::supply::view;
 use crate::tables::table::{Held, Tables};
-use crate::words::claim::{Claim, look};
+use crate::words::claim::look;
 use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, table_of};
-use crate::words::pte::State;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    Pass,
-    /// No entry is left to be found: the walk ends.
-    End,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry<'t>(&'t AtomicU64);
-
-impl<'t> Entry<'t> {
-    /// Claims the entry if it is in this state. Waits while another thread has claimed it.
-    pub(crate) fn claim(self, state: State) -> Option<Claim<'t>> {
-        let mut backoff = Backoff::new();
-        loop {
-            let seen = look(self.0);
-            if seen.is_busy() {
-                backoff.wait();
-            } else if seen.state() != state {
-                return None;
-            } else if let Some(claim) = Claim::try_new(self.0, seen) {
-                return Some(claim);
-            }
-        }
-    }
-
-    pub(crate) fn word(self) -> &'t AtomicU64 {
-        self.0
-    }
-}
-
-pub(crate) struct TableCursor<'s> {
+struct TableCursor<'s> {
     supply: &'s Supply,
     last: Option<(*const AtomicU64, Held<'s>)>,
 }
 
 impl<'s> TableCursor<'s> {
-    pub(crate) fn new(supply: &'s Supply) -> Self {
-        Self { supply, last: None }
-    }
-
     /// Returns the entry for `addr` of the space with this directory, in a table for pages of
     /// `order`. The cursor keeps its reference to the table until the next call.
-    pub(crate) fn entry(
-        &mut self,
-        directory: &Directory,
-        addr: u64,
-        order: Order,
-    ) -> Option<Entry<'s>> {
+    fn entry(&mut self, directory: &Directory, addr: u64, order: Order) -> Option<&'s AtomicU64> {
         let word = directory.get(table_of(addr) as usize)?;
         let is_last = |(last, held): &(*const AtomicU64, Held<'s>)| {
             std::ptr::eq(*last, word) && Directory::look(word) == held.pmd
@@ -84,23 +42,20 @@ impl<'s> TableCursor<'s> {
         }
         let (_, held) = self.last.as_ref()?;
         let order = u32::from(order.get());
-        (held.pmd.order() == order).then(|| {
-            Entry(view::entry(
-                self.supply.view(),
-                held.pmd.frame(),
-                entry_of(addr, order),
-            ))
-        })
+        let view = self.supply.view();
+        (held.pmd.order() == order)
+            .then(|| view::entry(view, held.pmd.frame(), entry_of(addr, order)))
     }
 }
 
 impl Supply {
-    /// Visits the entries that name one of `pages`, which must be of `family` and sorted by index.
+    /// Visits the entries that name one of `pages`, which must be of `family` and sorted by index,
+    /// until `Break`: no entry is left to be found.
     pub(crate) fn walk<'p>(
         &self,
         family: &Family,
         pages: &mut [Moving<'p>],
-        mut visit: impl FnMut(&mut Moving<'p>, Entry<'_>) -> Step,
+        mut visit: impl FnMut(&mut Moving<'p>, &AtomicU64) -> ControlFlow<()>,
     ) {
         let (Some(first), Some(last)) = (pages.first(), pages.last()) else {
             return;
@@ -110,7 +65,10 @@ impl Supply {
             let directory = &link.to;
             let begin = pages.partition_point(|page| page.index() < link.first);
             // If the table was dropped since, the drop of the cursor only frees the table's frame.
-            let mut cursor = TableCursor::new(self);
+            let mut cursor = TableCursor {
+                supply: self,
+                last: None,
+            };
             for page in &mut pages[begin..] {
                 if page.index() >= link.end {
                     break;
@@ -119,10 +77,8 @@ impl Supply {
                 if !self.may_name(directory, addr, page) {
                     continue;
                 }
-                if let Some(entry) = cursor.entry(directory, addr, page.order)
-                    && visit(page, entry) == Step::End
-                {
-                    return ControlFlow::Break(());
+                if let Some(entry) = cursor.entry(directory, addr, page.order) {
+                    visit(page, entry)?;
                 }
             }
             ControlFlow::Continue(())

@@ -114,6 +114,21 @@ pub(crate) fn claim_used(word: &AtomicU64) -> Option<Claim<'_>> {
     }
 }
 
+/// Claims the entry if it is in this state. Waits while another thread has claimed it.
+pub(crate) fn claim_in(word: &AtomicU64, state: State) -> Option<Claim<'_>> {
+    let mut backoff = Backoff::new();
+    loop {
+        let seen = look(word);
+        if seen.is_busy() {
+            backoff.wait();
+        } else if seen.state() != state {
+            return None;
+        } else if let Some(claim) = Claim::try_new(word, seen) {
+            return Some(claim);
+        }
+    }
+}
+
 /// Asserts that this thread holds no claim. Called before allocations and waits (C1).
 #[inline]
 pub(crate) fn assert_none_held() {

@@ -65,7 +65,7 @@ impl PageTables {
             return false;
         }
         // 3.
-        let view = self.view();
+        let view = &self.view;
         let word = view::entry_from(view, pmd.table_start(), entry_of(addr, 0));
         let entry = look(word);
         // 4 and 5.
@@ -119,7 +119,7 @@ impl PageTables {
         if off as u64 + buf.len() as u64 > page_bytes(order) {
             return false;
         }
-        let view = *self.view();
+        let view = self.view;
         // 3.
         let word = view::entry(&view, pmd.frame(), entry_of(addr, order));
         let entry = look(word);

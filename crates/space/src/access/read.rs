@@ -157,7 +157,7 @@ impl Mm {
             if let Some(_claim) = claim
                 && Directory::look(pmd_word) == table.pmd
             {
-                view::page_bytes_of(self.tables.view(), entry.frame(), off, len).copy_to(0, buf);
+                view::page_bytes_of(&self.tables.view, entry.frame(), off, len).copy_to(0, buf);
                 return Ok(Slow::Done(len));
             }
             drop(table);

@@ -133,7 +133,7 @@ impl Mm {
     where
         F: FnMut(&PageView<'_>) -> Result<R, Torn>,
     {
-        let pool = *self.tables.view();
+        let pool = self.tables.view;
         let Some(pmd_word) = self.tables.pmd_word(addr) else {
             return ViewOutcome::Fallback;
         };

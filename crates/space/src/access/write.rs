@@ -188,7 +188,7 @@ impl Mm {
         let entry = claim.before();
         claim.before_writing();
         let result = change(view::page_bytes_of(
-            self.tables.view(),
+            &self.tables.view,
             entry.frame(),
             off,
             len,
@@ -336,7 +336,7 @@ impl Mm {
                         Cow::Reuse => {
                             claim.before_writing();
                             let bytes =
-                                view::page_bytes_of(self.tables.view(), entry.frame(), off, len);
+                                view::page_bytes_of(&self.tables.view, entry.frame(), off, len);
                             let result = change(bytes);
                             claim.end(entry.reused());
                             return Ok(Attempt::Done(result));

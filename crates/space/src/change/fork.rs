@@ -48,7 +48,7 @@ impl Space {
     pub fn fork(&self) -> Result<Self, Error> {
         let failed = |kind| Error::new(kind, Op::Fork);
         let shared = &self.mm.shared;
-        let directory = self.mm.tables.directory();
+        let directory = &self.mm.tables.directory;
         // 1.
         let areas = write(&self.mm.structure);
         // 2.
@@ -68,7 +68,7 @@ impl Space {
                 let first = (table_of(area.range.start) as usize).max(next);
                 next = table_of(area.range.end - 1) as usize + 1;
                 let words = directory[first..next].iter();
-                for (word, childs) in words.zip(&child.tables.directory()[first..next]) {
+                for (word, childs) in words.zip(&child.tables.directory[first..next]) {
                     let pmd = Directory::look(word);
                     let Some(table) = pmd.table() else {
                         continue;

@@ -284,7 +284,7 @@ impl Space {
         let free: Vec<_> = self
             .mm
             .tables
-            .directory()
+            .directory
             .words(range)
             .iter()
             .zip((first..).step_by(TABLE_BYTES as usize))
@@ -405,7 +405,7 @@ impl Space {
         for area in areas.overlapping(range) {
             let part = area.range.start.max(range.start)..area.range.end.min(range.end);
             let first = part.start & !(TABLE_BYTES - 1);
-            let words = self.mm.tables.directory().words(&part);
+            let words = self.mm.tables.directory.words(&part);
             for (word, start) in words.iter().zip((first..).step_by(TABLE_BYTES as usize)) {
                 let to = start.wrapping_add(shift);
                 let to = self.mm.tables.word_of(to);

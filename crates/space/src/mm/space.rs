@@ -77,7 +77,7 @@ impl Mm {
     }
 
     pub(crate) fn note_file(&self, file: &Arc<FileArea>, addr: u64) {
-        let nr_tables = self.tables.directory().len();
+        let nr_tables = self.tables.directory.len();
         self.files.note(file, addr, nr_tables);
     }
 
@@ -142,7 +142,7 @@ impl Mm {
         let all = areas.take_all();
         let left = left.into_iter().map(|start| start..start + 1);
         for range in all.iter().map(|area| area.range.clone()).chain(left) {
-            for word in self.tables.directory().words(&range) {
+            for word in self.tables.directory.words(&range) {
                 let pmd = Directory::look(word);
                 if let Some(table) = pmd.table() {
                     self.tables.set(word, pmd.emptied());
@@ -160,7 +160,7 @@ impl Mm {
 
 impl LinkedSpace for Mm {
     fn directory(&self) -> &Directory {
-        self.tables.directory()
+        &self.tables.directory
     }
 
     fn drop_copies(&self, maps: &FileMaps, size: u64) {

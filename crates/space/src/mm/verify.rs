@@ -13,7 +13,7 @@ use crate::words::directory::Directory;
 use crate::words::geometry::table_of;
 use crate::words::pte::State;
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Default)]
 struct Found {
     mappings: u32,
     migrations: u32,
@@ -57,11 +57,10 @@ impl Spaces {
         for (frame, found) in &pages {
             let record = self.pool().meta(*frame);
             let counts = self.shared.pages().counts(*frame);
-            let counted = Found {
-                mappings: counts.mappings(),
-                migrations: counts.migrations(),
-            };
-            if record.kind().0 != FrameKind::Anon || counted != *found || counts.is_isolated() {
+            let is_counted = found.mappings == counts.mappings()
+                && found.migrations == counts.migrations()
+                && !counts.is_isolated();
+            if record.kind().0 != FrameKind::Anon || !is_counted {
                 return Err(format!(
                     "{frame:?} has {} mappings and {} migration entries, but is {record:?} with \
                      {counts:?}",
@@ -107,7 +106,7 @@ fn count_shares(mm: &Mm, shares: &mut HashMap<FrameNr, u64>) -> Result<(), Strin
     for area in areas.iter() {
         let first = (table_of(area.range.start) as usize).max(next);
         next = table_of(area.range.end - 1) as usize + 1;
-        for word in &mm.tables.directory()[first..next] {
+        for word in &mm.tables.directory[first..next] {
             let pmd = Directory::look(word);
             let Some(table) = pmd.table() else {
                 continue;

@@ -21,9 +21,9 @@ use crate::words::pmd::Pmd;
 
 #[derive(Debug)]
 pub(crate) struct PageTables {
-    directory: Directory,
+    pub(crate) directory: Directory,
     /// Copy of the supply's view. Owners of this value keep the supply alive.
-    view: PoolView,
+    pub(crate) view: PoolView,
     /// Sequence counter (D1), on its own cache lines: hits load it, table exchanges write it.
     edition: Padded<AtomicU64>,
     /// Unsharing lock, not on the cache lines of the fields above, which hits load.
@@ -49,16 +49,6 @@ impl PageTables {
             edition: Padded(AtomicU64::new(0)),
             unsharing: Padded(Mutex::new(())),
         }
-    }
-
-    #[inline(always)]
-    pub(crate) fn directory(&self) -> &Directory {
-        &self.directory
-    }
-
-    #[inline(always)]
-    pub(crate) fn view(&self) -> &PoolView {
-        &self.view
     }
 
     #[inline(always)]

@@ -16,8 +16,7 @@
 //! | `places` | queue position of each frame, even after its page has moved |
 //! | `rules` | eviction and admission decisions, without side effects |
 //! | `pages` | the trait that a cache implements |
-//! | `run` | an eviction pass, from new pages to evictions |
-//! | `policy` | state kept from pass to pass |
+//! | `run` | state kept from pass to pass; a pass, from new pages to evictions |
 //!
 //! # Readahead and writeback
 //!
@@ -32,7 +31,6 @@ mod notes;
 pub mod pace;
 mod pages;
 mod places;
-mod policy;
 pub mod readahead;
 mod rings;
 mod rules;
@@ -41,7 +39,7 @@ mod words;
 
 pub use notes::Notes;
 pub use pages::{Content, Pages, Stays};
-pub use policy::Policy;
+pub use run::Policy;
 pub use words::Ghost;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use proptest::prelude::*;
 
 use crate::pages::{Content, Pages, Stays};
-use crate::policy::Policy;
+use crate::run::Policy;
 use crate::words::Queue;
 use crate::{Ghost, Notes};
 
@@ -383,12 +383,12 @@ fn a_policy_takes_about_ten_bytes_a_frame() {
 
 impl Policy {
     fn check(&self) {
-        self.places().check();
+        self.places.check();
     }
 
     /// Number of frames in `Limbo`, of pages in `Window` and `Main`, and of entries in `Others`.
     fn lens(&self) -> [u32; 3] {
-        let [limbo, window, main, others] = Queue::ALL.map(|queue| self.places().len(queue));
+        let [limbo, window, main, others] = Queue::ALL.map(|queue| self.places.len(queue));
         [limbo, window + main, others]
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::harness::{
     PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, page, spaces,
-    take_all,
+    spawn_with, take_all,
 };
 use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
@@ -21,13 +21,10 @@ fn loom_fork_vs_two_writes_in_order() {
         let spaces = spaces(12, 1);
         // The two writes are in two tables.
         let space = filled(&spaces, 3);
-        let writer = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || {
-                space.write(0, &page(0xA)).expect("a frame");
-                space.write(2 * PAGE, &page(0xB)).expect("a frame");
-            })
-        };
+        let writer = spawn_with(&space, move |space| {
+            space.write(0, &page(0xA)).expect("a frame");
+            space.write(2 * PAGE, &page(0xB)).expect("a frame");
+        });
         let fork = Arc::new(space.fork().expect("a fork"));
         let (first, second) = (byte(&fork, 0), byte(&fork, 2));
         assert!(first == 1 || first == 0xA);
@@ -48,18 +45,15 @@ fn loom_read_vs_write() {
     explore(3, || {
         let spaces = spaces(6, 1);
         let space = filled(&spaces, 1);
-        let reader = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || {
-                let mut buf = page(0);
-                if space.mm.tables.read_page(0, &mut buf) {
-                    assert!(
-                        buf == page(1) || buf == page(2) || buf == page(3),
-                        "{buf:x?}"
-                    );
-                }
-            })
-        };
+        let reader = spawn_with(&space, move |space| {
+            let mut buf = page(0);
+            if space.mm.tables.read_page(0, &mut buf) {
+                assert!(
+                    buf == page(1) || buf == page(2) || buf == page(3),
+                    "{buf:x?}"
+                );
+            }
+        });
         space.write(0, &page(2)).expect("a frame");
         space.write(0, &page(3)).expect("a frame");
         reader.join().unwrap();
@@ -80,14 +74,11 @@ fn loom_view_vs_write() {
     explore(2, || {
         let spaces = spaces(8, 1);
         let space = filled(&spaces, 1);
-        let viewer = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || {
-                let bytes = space.view(0..PAGE, words).expect("a page");
-                let all = [page(1), page(2), page(3)];
-                assert!(all.iter().any(|page| bytes == page), "{bytes:x?}");
-            })
-        };
+        let viewer = spawn_with(&space, move |space| {
+            let bytes = space.view(0..PAGE, words).expect("a page");
+            let all = [page(1), page(2), page(3)];
+            assert!(all.iter().any(|page| bytes == page), "{bytes:x?}");
+        });
         space.write(0, &page(2)).expect("a frame");
         space.write(0, &page(3)).expect("a frame");
         viewer.join().unwrap();
@@ -104,15 +95,12 @@ fn loom_view_vs_fork_and_write() {
         let spaces = spaces(12, 1);
         let space = filled(&spaces, 1);
         let fork = space.fork().expect("a fork");
-        let viewer = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || {
-                let looked = space.mm.look(0, FRAME_BYTES, &mut words);
-                if let ViewOutcome::Done(bytes) = looked {
-                    assert!(bytes == page(1) || bytes == page(2), "foreign: {bytes:x?}");
-                }
-            })
-        };
+        let viewer = spawn_with(&space, move |space| {
+            let looked = space.mm.look(0, FRAME_BYTES, &mut words);
+            if let ViewOutcome::Done(bytes) = looked {
+                assert!(bytes == page(1) || bytes == page(2), "foreign: {bytes:x?}");
+            }
+        });
         space.write(0, &page(2)).expect("a frame");
         fork.write(0, &page(3)).expect("a frame");
         viewer.join().unwrap();
@@ -127,13 +115,10 @@ fn loom_view_vs_migration() {
     explore(2, || {
         let spaces = spaces(12, 2);
         let space = filled(&spaces, 1);
-        let viewer = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || {
-                let bytes = space.view(0..PAGE, words).expect("a page");
-                assert!(bytes == page(1), "foreign bytes: {bytes:x?}");
-            })
-        };
+        let viewer = spawn_with(&space, move |space| {
+            let bytes = space.view(0..PAGE, words).expect("a page");
+            assert!(bytes == page(1), "foreign bytes: {bytes:x?}");
+        });
         for node in [1, 0] {
             let _ = space.migrate(0..PAGE, node).expect("a node");
             give_back(take_all(&spaces));
@@ -149,10 +134,7 @@ fn loom_write_vs_write() {
     explore(3, || {
         let spaces = spaces(6, 1);
         let space = filled(&spaces, 1);
-        let other = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || space.fetch_add(0, 1).expect("a frame"))
-        };
+        let other = spawn_with(&space, move |space| space.fetch_add(0, 1).expect("a frame"));
         space.fetch_add(0, 2).expect("a frame");
         other.join().unwrap();
         let before = u64::from_ne_bytes([1; 8]);
@@ -167,15 +149,12 @@ fn loom_read_vs_fork_and_write() {
         let spaces = spaces(12, 1);
         let space = filled(&spaces, 1);
         let fork = space.fork().expect("a fork");
-        let reader = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || {
-                let mut buf = page(0);
-                if space.mm.tables.read_page(0, &mut buf) {
-                    assert!(buf == page(1) || buf == page(2), "foreign bytes: {buf:x?}");
-                }
-            })
-        };
+        let reader = spawn_with(&space, move |space| {
+            let mut buf = page(0);
+            if space.mm.tables.read_page(0, &mut buf) {
+                assert!(buf == page(1) || buf == page(2), "foreign bytes: {buf:x?}");
+            }
+        });
         space.write(0, &page(2)).expect("a frame");
         fork.write(0, &page(3)).expect("a frame");
         reader.join().unwrap();
@@ -193,15 +172,12 @@ fn loom_read_vs_migration_there_and_back() {
         // The page moves back to its old frame, the only free one of node 0.
         let taken: Vec<_> =
             std::iter::from_fn(|| spaces.shared.supply.alloc_on(Order::ZERO, 0)).collect();
-        let reader = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || {
-                let mut buf = page(0);
-                if space.mm.tables.read_page(0, &mut buf) {
-                    assert_eq!(buf, page(1), "foreign bytes");
-                }
-            })
-        };
+        let reader = spawn_with(&space, move |space| {
+            let mut buf = page(0);
+            if space.mm.tables.read_page(0, &mut buf) {
+                assert_eq!(buf, page(1), "foreign bytes");
+            }
+        });
         space.migrate(0..PAGE, 1).expect("a node");
         let other = spaces
             .shared
@@ -223,13 +199,10 @@ fn migrate_vs_write(engine: Engine) {
     explore(2, move || {
         let spaces = spaces(8, 2);
         let space = filled(&spaces, 1);
-        let writer = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || {
-                space.write(0, &page(7)).expect("a frame");
-                assert_eq!(byte(&space, 0), 7);
-            })
-        };
+        let writer = spawn_with(&space, move |space| {
+            space.write(0, &page(7)).expect("a frame");
+            assert_eq!(byte(&space, 0), 7);
+        });
         let report = space.migrate_with(0..PAGE, 1, engine).expect("a node");
         assert_eq!(report.nr_moved, 1);
         writer.join().unwrap();
@@ -253,13 +226,10 @@ fn fork_vs_first_walk(engine: Engine) {
     explore(2, move || {
         let spaces = spaces(16, 2);
         let space = filled(&spaces, 1);
-        let forker = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || {
-                let fork = space.fork_with(ForkMode::Copy).expect("a fork");
-                Arc::new(fork)
-            })
-        };
+        let forker = spawn_with(&space, move |space| {
+            let fork = space.fork_with(ForkMode::Copy).expect("a fork");
+            Arc::new(fork)
+        });
         let report = space.migrate_with(0..PAGE, 1, engine).expect("a node");
         let fork = forker.join().unwrap();
         assert_eq!(report.nr_moved + report.not_moved.len(), 1);
@@ -295,15 +265,12 @@ fn change_vs_write_between_the_walks(change: fn(&Space)) {
             thread::spawn(move || _ = fork.write(0, &page(5)))
         };
         // With the migration in the main thread, loom would not reach the relevant order.
-        let migration = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || {
-                let mut report = Migrated::default();
-                space
-                    .mm
-                    .migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
-            })
-        };
+        let migration = spawn_with(&space, move |space| {
+            let mut report = Migrated::default();
+            space
+                .mm
+                .migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
+        });
         change(&fork);
         writer.join().unwrap();
         migration.join().unwrap();
@@ -477,10 +444,9 @@ fn loom_copy_on_write_vs_second_walk() {
         let spaces = spaces(16, 2);
         let space = filled(&spaces, 1);
         let fork = Arc::new(space.fork_with(ForkMode::Copy).expect("a fork"));
-        let writer = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || space.write(0, &page(5)).expect("a frame"))
-        };
+        let writer = spawn_with(&space, move |space| {
+            space.write(0, &page(5)).expect("a frame")
+        });
         space
             .migrate_with(0..PAGE, 1, Engine::EarlyStop)
             .expect("a node");
@@ -495,10 +461,9 @@ fn loom_pin_vs_write() {
     explore(2, || {
         let spaces = spaces(8, 1);
         let space = filled(&spaces, 1);
-        let writer = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || space.write(0, &page(2)).expect("a frame"))
-        };
+        let writer = spawn_with(&space, move |space| {
+            space.write(0, &page(2)).expect("a frame")
+        });
         let (reference, _) = space.mm.pin_frame(0, FRAME_BYTES).expect("a page");
         let mut first = page(0);
         reference.bytes().copy_to(0, &mut first);
@@ -518,10 +483,7 @@ fn loom_unmap_vs_write() {
     explore(2, || {
         let spaces = spaces(8, 1);
         let space = filled(&spaces, 1);
-        let writer = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || _ = space.write(0, &page(2)))
-        };
+        let writer = spawn_with(&space, move |space| _ = space.write(0, &page(2)));
         space.unmap(0..PAGE).expect("a mapped page");
         let other = spaces
             .shared

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::harness::{PAGE, byte, explore, give_back, page, take_all};
+use super::harness::{PAGE, byte, explore, give_back, page, spawn_with, take_all};
 use loom::thread;
 use pagewell_cache::model::{ModelCache, ModelFile};
 use pagewell_frame::FRAME_BYTES;
@@ -68,13 +68,10 @@ impl Mapped {
 fn loom_shared_write_vs_cut() {
     explore(2, || {
         let mapped = mapped(1, Sharing::Shared);
-        let writer = {
-            let space = Arc::clone(&mapped.space);
-            thread::spawn(move || match space.write(0, &page(7)) {
-                Ok(()) => {}
-                Err(error) => assert_eq!(error.kind(), ErrorKind::PastEnd),
-            })
-        };
+        let writer = spawn_with(&mapped.space, move |space| match space.write(0, &page(7)) {
+            Ok(()) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::PastEnd),
+        });
         mapped.file.resize(0);
         writer.join().unwrap();
         assert_eq!(
@@ -99,13 +96,10 @@ fn shared_write_vs_change(
 ) {
     explore(2, move || {
         let mapped = make();
-        let writer = {
-            let space = Arc::clone(&mapped.space);
-            thread::spawn(move || match space.write(0, &page(7)) {
-                Ok(()) => {}
-                Err(error) => assert_eq!(error.kind(), expected),
-            })
-        };
+        let writer = spawn_with(&mapped.space, move |space| match space.write(0, &page(7)) {
+            Ok(()) => {}
+            Err(error) => assert_eq!(error.kind(), expected),
+        });
         change(&mapped.space).expect("a mapped page");
         mapped.file.write(0, &page(8));
         writer.join().unwrap();
@@ -150,13 +144,10 @@ fn loom_slow_shared_write_vs_unmap() {
 fn loom_missing_shared_write_vs_unmap() {
     explore(2, || {
         let mapped = untouched(1, Sharing::Shared);
-        let writer = {
-            let space = Arc::clone(&mapped.space);
-            thread::spawn(move || match space.write(0, &[7]) {
-                Ok(()) => {}
-                Err(error) => assert_eq!(error.kind(), ErrorKind::Unmapped),
-            })
-        };
+        let writer = spawn_with(&mapped.space, move |space| match space.write(0, &[7]) {
+            Ok(()) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Unmapped),
+        });
         mapped.space.unmap(0..PAGE).expect("a mapped page");
         mapped.file.write(0, &page(8));
         writer.join().unwrap();
@@ -202,13 +193,10 @@ fn loom_private_write_vs_write_to_the_file() {
 fn loom_private_write_vs_cut() {
     explore(2, || {
         let mapped = mapped(1, Sharing::Private);
-        let writer = {
-            let space = Arc::clone(&mapped.space);
-            thread::spawn(move || match space.write(0, &[9]) {
-                Ok(()) => {}
-                Err(error) => assert_eq!(error.kind(), ErrorKind::PastEnd),
-            })
-        };
+        let writer = spawn_with(&mapped.space, move |space| match space.write(0, &[9]) {
+            Ok(()) => {}
+            Err(error) => assert_eq!(error.kind(), ErrorKind::PastEnd),
+        });
         mapped.file.resize(0);
         writer.join().unwrap();
         let mut buf = page(0);
@@ -227,10 +215,7 @@ fn loom_private_write_vs_cut() {
 fn loom_private_whole_write_vs_cut() {
     explore(2, || {
         let mapped = mapped(1, Sharing::Private);
-        let writer = {
-            let space = Arc::clone(&mapped.space);
-            thread::spawn(move || _ = space.write(0, &page(9)))
-        };
+        let writer = spawn_with(&mapped.space, move |space| _ = space.write(0, &page(9)));
         mapped.file.resize(0);
         writer.join().unwrap();
         let mut buf = page(0);
@@ -295,17 +280,14 @@ fn loom_cut_of_pinned_vs_move_under_claim() {
 fn loom_private_read_vs_first_write() {
     explore(3, || {
         let mapped = mapped(1, Sharing::Private);
-        let reader = {
-            let space = Arc::clone(&mapped.space);
-            thread::spawn(move || {
-                let mut buf = page(0);
-                space.read(0, &mut buf).expect("a mapped page");
-                assert!(
-                    buf == page(1) || buf == page(9),
-                    "the file was read past its copy: {buf:x?}"
-                );
-            })
-        };
+        let reader = spawn_with(&mapped.space, move |space| {
+            let mut buf = page(0);
+            space.read(0, &mut buf).expect("a mapped page");
+            assert!(
+                buf == page(1) || buf == page(9),
+                "the file was read past its copy: {buf:x?}"
+            );
+        });
         mapped.space.write(0, &page(9)).expect("a frame");
         mapped.file.write(0, &page(2));
         reader.join().unwrap();
@@ -345,10 +327,7 @@ fn fork_and_copy(space: &Space) -> Arc<Space> {
 #[test]
 fn loom_fork_vs_cut() {
     fork_vs_cut(2, |mapped| {
-        let forker = {
-            let space = Arc::clone(&mapped.space);
-            thread::spawn(move || fork_and_copy(&space))
-        };
+        let forker = spawn_with(&mapped.space, move |space| fork_and_copy(&space));
         mapped.file.resize(PAGE);
         let fork = forker.join().unwrap();
         (mapped, fork)
@@ -374,10 +353,9 @@ fn loom_cut_vs_fork() {
 fn loom_shared_write_vs_pin() {
     explore(2, || {
         let mapped = mapped(1, Sharing::Shared);
-        let writer = {
-            let space = Arc::clone(&mapped.space);
-            thread::spawn(move || space.write(0, &page(2)).expect("a frame"))
-        };
+        let writer = spawn_with(&mapped.space, move |space| {
+            space.write(0, &page(2)).expect("a frame")
+        });
         let (reference, _) = mapped.space.mm.pin_frame(0, FRAME_BYTES).expect("a page");
         let mut first = page(0);
         reference.bytes().copy_to(0, &mut first);

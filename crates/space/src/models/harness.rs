@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use loom::thread;
 use pagewell_frame::{
     FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig, UniqueFrame,
 };
@@ -27,6 +28,15 @@ pub(super) fn spaces(nr_frames: usize, nr_nodes: usize) -> Spaces {
     config.nodes = Nodes::Unbound(nr_nodes);
     config.huge_pages = HugePages::System;
     Spaces::new(FramePool::new(&config).expect("a small pool"))
+}
+
+/// Starts a thread that gets a further handle of `space`.
+pub(super) fn spawn_with<T: 'static>(
+    space: &Arc<Space>,
+    work: impl FnOnce(Arc<Space>) -> T + 'static,
+) -> thread::JoinHandle<T> {
+    let space = Arc::clone(space);
+    thread::spawn(move || work(space))
 }
 
 pub(super) fn page(byte: u8) -> [u8; FRAME_BYTES] {

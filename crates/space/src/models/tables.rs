@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::harness::{PAGE, assert_all_free, byte, explore, filled, finish, page, spaces};
-use loom::thread;
+use super::harness::{
+    PAGE, assert_all_free, byte, explore, filled, finish, page, spaces, spawn_with,
+};
 use pagewell_frame::{FRAME_BYTES, Order};
 
 use crate::areas::options::Policy;
@@ -28,10 +29,7 @@ fn loom_wait_vs_table_reuse() {
             .turn_to_migration(pagewell_frame::FrameNr::new(moving.frame()));
         turned.expect("few entries");
         claim.end(moving);
-        let reader = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || _ = space.read(0, &mut page(0)))
-        };
+        let reader = spawn_with(&space, move |space| _ = space.read(0, &mut page(0)));
         space.unmap(0..PAGE).expect("a mapped page");
         let taken: Vec<_> = std::iter::from_fn(|| spaces.pool().alloc(Order::ZERO)).collect();
         for frame in &taken {
@@ -58,17 +56,14 @@ fn loom_migrate_vs_table_exchange() {
         let space = Arc::new(space);
         let fork = Arc::new(space.fork().expect("a fork"));
         // With the migration in the main thread, loom would not reach the relevant order.
-        let looker = {
-            let space = Arc::clone(&space);
-            thread::spawn(move || {
-                let mut report = Migrated::default();
-                space
-                    .mm
-                    .migrate_range(&(PAGE..2 * PAGE), 1, Engine::Batched, &mut report);
-                assert_eq!((report.nr_moved, report.nr_there), (0, 0), "another's page");
-                assert_eq!(report.not_moved, [], "another's page");
-            })
-        };
+        let looker = spawn_with(&space, move |space| {
+            let mut report = Migrated::default();
+            space
+                .mm
+                .migrate_range(&(PAGE..2 * PAGE), 1, Engine::Batched, &mut report);
+            assert_eq!((report.nr_moved, report.nr_there), (0, 0), "another's page");
+            assert_eq!(report.not_moved, [], "another's page");
+        });
         space.write(0, &page(2)).expect("a frame");
         fork.write(PAGE, &page(3)).expect("a frame");
         looker.join().unwrap();

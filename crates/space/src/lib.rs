@@ -46,7 +46,7 @@ pub use areas::file::Sharing;
 pub use areas::options::{AreaInfo, MapOptions, Policy};
 pub use change::fork::ForkMode;
 pub use error::{Error, ErrorKind, Op};
-pub use mm::handles::{CacheSpaces, DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};
+pub use mm::space::{CacheSpaces, DEFAULT_SPACE_BYTES, MAX_SPACE_BYTES, Space, Spaces};
 pub use motion::report::{Engine, Migrated, NotMoved};
 pub use supply::source::FrameSource;
 pub use words::pte::Protection;

@@ -4,7 +4,7 @@
 use pagewell_sync::bytes::RacyBytes;
 
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::handles::Space;
+use crate::mm::space::Space;
 
 const WORD: usize = size_of::<u64>();
 

@@ -20,8 +20,7 @@ use pagewell_sync::thread::Backoff;
 
 use crate::access::files::{Copied, Fault};
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::handles::Space;
-use crate::mm::space::{Mm, Shared};
+use crate::mm::space::{Mm, Shared, Space};
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
 use crate::words::directory::Directory;

@@ -13,8 +13,7 @@ use pagewell_sync::thread::Backoff;
 
 use crate::access::files::Slow;
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::handles::Space;
-use crate::mm::space::Mm;
+use crate::mm::space::{Mm, Space};
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
 use crate::words::directory::Directory;

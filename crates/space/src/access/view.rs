@@ -26,8 +26,7 @@ use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::handles::Space;
-use crate::mm::space::Mm;
+use crate::mm::space::{Mm, Space};
 use crate::supply::view;
 use crate::words::claim::look as look_at_entry;
 use crate::words::directory::Directory;

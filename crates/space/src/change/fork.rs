@@ -25,8 +25,7 @@ use pagewell_sync::read;
 use pagewell_sync::write;
 
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::handles::Space;
-use crate::mm::space::Mm;
+use crate::mm::space::{Mm, Space};
 use crate::words::directory::Directory;
 use crate::words::geometry::table_of;
 

@@ -20,7 +20,7 @@ use crate::areas::file::{Backing, FileArea, FileMaps, Sharing};
 use crate::areas::options::{AreaInfo, MapOptions, Policy};
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::handles::Space;
+use crate::mm::space::Space;
 use crate::words::claim::{claim_used, look};
 use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of};

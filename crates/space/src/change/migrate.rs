@@ -78,8 +78,7 @@ use pagewell_sync::thread::Backoff;
 
 use crate::areas::file::{FileArea, Sharing};
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::handles::Space;
-use crate::mm::space::Mm;
+use crate::mm::space::{Mm, Space};
 use crate::motion::report::{Engine, Migrated, NotMoved};
 
 /// Maximum number of attempts for a page that was pinned, being moved, or had a missed entry.

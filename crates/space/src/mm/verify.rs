@@ -6,8 +6,7 @@ use std::sync::Arc;
 use pagewell_frame::{FrameKind, FrameNr};
 use pagewell_sync::read;
 
-use crate::mm::handles::{Space, Spaces};
-use crate::mm::space::Mm;
+use crate::mm::space::{Mm, Space, Spaces};
 use crate::words::claim::look;
 use crate::words::directory::Directory;
 use crate::words::geometry::table_of;

@@ -10,7 +10,7 @@ use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
 
 use crate::change::fork::ForkMode;
-use crate::mm::handles::Space;
+use crate::mm::space::Space;
 use crate::motion::report::{Engine, Migrated};
 use crate::motion::walk::Moving;
 

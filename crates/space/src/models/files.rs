@@ -10,7 +10,7 @@ use pagewell_frame::FRAME_BYTES;
 use crate::areas::file::Sharing;
 use crate::areas::options::{MapOptions, Policy};
 use crate::error::{Error, ErrorKind};
-use crate::mm::handles::{Space, Spaces};
+use crate::mm::space::{Space, Spaces};
 use crate::motion::report::{Engine, Migrated};
 use crate::words::pte::Protection;
 

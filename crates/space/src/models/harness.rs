@@ -8,7 +8,7 @@ use pagewell_frame::{
 };
 
 use crate::areas::options::Policy;
-use crate::mm::handles::{Space, Spaces};
+use crate::mm::space::{Space, Spaces};
 use crate::words::claim::look;
 use crate::words::directory::Directory;
 

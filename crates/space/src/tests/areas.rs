@@ -8,7 +8,7 @@ use pagewell_sync::read;
 use crate::areas::area::Area;
 use crate::areas::file::{FileMaps, Sharing};
 use crate::areas::options::Policy;
-use crate::mm::handles::{CacheSpaces as _, Space, Spaces};
+use crate::mm::space::{CacheSpaces as _, Space, Spaces};
 use crate::words::geometry::TABLE_BYTES;
 
 fn most_families(space: &Space) -> usize {

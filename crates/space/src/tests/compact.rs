@@ -9,7 +9,7 @@ use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::{Mutex, lock};
 
 use crate::areas::options::Policy;
-use crate::mm::handles::Spaces;
+use crate::mm::space::Spaces;
 use crate::motion::compact::BATCH;
 use crate::supply::source::FrameSource;
 use crate::supply::view;

@@ -2,7 +2,7 @@ use pagewell_frame::{FramePool, Nodes, PoolConfig};
 
 use crate::areas::options::Policy;
 use crate::change::fork::ForkMode;
-use crate::mm::handles::Spaces;
+use crate::mm::space::Spaces;
 use crate::motion::report::{Engine, Migrated};
 
 /// Frames that a batch does not use are freed, and not kept until the next batch.

@@ -3,7 +3,7 @@ use pagewell_sync::atomic::Ordering;
 
 use crate::areas::options::Policy;
 use crate::error::ErrorKind;
-use crate::mm::handles::Spaces;
+use crate::mm::space::Spaces;
 use crate::words::claim::look;
 use crate::words::counts::{MAPPING, MAX_MAPPINGS, MAX_MIGRATION_ENTRIES, MIGRATION};
 use crate::words::directory::Directory;

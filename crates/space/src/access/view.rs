@@ -26,7 +26,7 @@ use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::space::{Mm, Space};
+use crate::mm::space::Space;
 use crate::supply::view;
 use crate::words::claim::look as look_at_entry;
 use crate::words::directory::Directory;
@@ -80,14 +80,13 @@ impl Space {
         let len = range.end.checked_sub(addr).filter(|len| *len != 0);
         let len = len.and_then(|len| usize::try_from(len).ok());
         let len = len.ok_or(Error::at(ErrorKind::InvalidRange, Op::View, addr))?;
-        match self.mm.look(addr, len, &mut look) {
+        match self.look(addr, len, &mut look) {
             ViewOutcome::Done(answer) => Ok(answer),
             _ => self.view_slowly(addr, len, &mut look),
         }
     }
 
-    /// Retries, then views the pinned page. A method of the space, so that a hit keeps no further
-    /// address for this call.
+    /// Retries, then views the pinned page.
     #[inline(never)]
     fn view_slowly<R, F>(&self, addr: u64, len: usize, look: &mut F) -> Result<R, Error>
     where
@@ -95,7 +94,7 @@ impl Space {
     {
         let mut backoff = Backoff::new();
         for _ in 0..TRIES {
-            match self.mm.look(addr, len, look) {
+            match self.look(addr, len, look) {
                 ViewOutcome::Done(answer) => return Ok(answer),
                 ViewOutcome::Again => backoff.wait(),
                 ViewOutcome::Fallback | ViewOutcome::TooLong(_) => break,
@@ -122,9 +121,7 @@ impl Space {
             _ => Err(Error::at(ErrorKind::Malformed, Op::View, addr)),
         }
     }
-}
 
-impl Mm {
     /// Runs `look` once, without a reference, on the `len` bytes at `addr`. `Again` and `Fallback`
     /// mean that there is no result: the caller retries, or pins the page.
     #[inline(always)]
@@ -132,8 +129,8 @@ impl Mm {
     where
         F: FnMut(&PageView<'_>) -> Result<R, Torn>,
     {
-        let pool = self.tables.view;
-        let Some(pmd_word) = self.tables.pmd_word(addr) else {
+        let pool = self.mm.tables.view;
+        let Some(pmd_word) = self.mm.tables.pmd_word(addr) else {
             return ViewOutcome::Fallback;
         };
         // 2.

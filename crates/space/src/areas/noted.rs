@@ -50,6 +50,11 @@ impl NotedFiles {
         self.words.get()?.as_ref()
     }
 
+    #[inline(always)]
+    fn word(&self, addr: u64) -> Option<&AtomicU64> {
+        self.words()?.word(addr)
+    }
+
     /// Runs `work` with the file that [`note`](Self::note) stored for `addr`. Returns `None` if
     /// there is none, if this thread cannot be a writer at work, or if `work` returns `None`.
     #[inline(always)]
@@ -59,7 +64,7 @@ impl NotedFiles {
         addr: u64,
         work: impl FnOnce(&FileArea) -> Option<R>,
     ) -> Option<R> {
-        let word = self.words()?.word(addr)?;
+        let word = self.word(addr)?;
         // 1.
         let _at_work = writers.enter()?;
         // ORDERING: Acquire (step 2); pairs with the release in `note`.

@@ -96,7 +96,7 @@ fn loom_view_vs_fork_and_write() {
         let space = filled(&spaces, 1);
         let fork = space.fork().expect("a fork");
         let viewer = spawn_with(&space, move |space| {
-            let looked = space.mm.look(0, FRAME_BYTES, &mut words);
+            let looked = space.look(0, FRAME_BYTES, &mut words);
             if let ViewOutcome::Done(bytes) = looked {
                 assert!(bytes == page(1) || bytes == page(2), "foreign: {bytes:x?}");
             }

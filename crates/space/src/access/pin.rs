@@ -20,7 +20,7 @@ use pagewell_sync::thread::Backoff;
 
 use crate::access::files::{Copied, Fault};
 use crate::error::{Error, ErrorKind, Op};
-use crate::mm::space::{Mm, Shared, Space};
+use crate::mm::space::{Shared, Space};
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
 use crate::words::directory::Directory;
@@ -62,7 +62,7 @@ impl Space {
     /// `File` if it cannot be read.
     #[inline]
     pub fn pin(&self, addr: u64, len: usize) -> Result<Pin<'_>, Error> {
-        let (reference, off) = self.mm.pin_frame(addr, len)?;
+        let (reference, off) = self.pin_frame(addr, len)?;
         Ok(Pin {
             reference,
             shared: &self.mm.shared,
@@ -70,14 +70,12 @@ impl Space {
             len,
         })
     }
-}
 
-impl Mm {
     /// Acquires the reference of a pin. Returns it, and the offset of the bytes in the page.
     #[inline(always)]
     pub(crate) fn pin_frame(&self, addr: u64, len: usize) -> Result<(FrameRef<'_>, usize), Error> {
         loop {
-            let fault = match self.with_room(|| self.try_pin::<true>(addr, len))? {
+            let fault = match self.mm.with_room(|| self.try_pin::<true>(addr, len))? {
                 Tried::Pinned(reference, off) => return Ok((reference, off)),
                 // Impossible: `try_pin` creates such a page.
                 Tried::Zeros => continue,
@@ -99,7 +97,7 @@ impl Mm {
         len: usize,
     ) -> Result<Option<(FrameRef<'_>, usize)>, Error> {
         loop {
-            let fault = match self.with_room(|| self.try_pin::<false>(addr, len))? {
+            let fault = match self.mm.with_room(|| self.try_pin::<false>(addr, len))? {
                 Tried::Pinned(reference, off) => return Ok(Some((reference, off))),
                 Tried::Zeros => return Ok(None),
                 Tried::Missing(fault) => fault,
@@ -120,10 +118,10 @@ impl Mm {
         let failed = |kind| Error::at(kind, Op::Pin, addr);
         let mut backoff = Backoff::new();
         loop {
-            let areas = read(&self.structure);
+            let areas = read(&self.mm.structure);
             let area = areas
                 .area_of(addr)
-                .ok_or_else(|| failed(self.unmapped(addr)))?;
+                .ok_or_else(|| failed(self.mm.unmapped(addr)))?;
             if !area.protection.allows_reads() {
                 return Err(failed(ErrorKind::Protected));
             }
@@ -133,13 +131,14 @@ impl Mm {
                 return Err(failed(ErrorKind::Misaligned));
             }
             let pmd_word = self
+                .mm
                 .tables
                 .pmd_word(addr)
                 .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
-            let Some(table) = self.shared.tables().hold(pmd_word) else {
+            let Some(table) = self.mm.shared.tables().hold(pmd_word) else {
                 if let Some(file) = &area.file {
                     let is_absent = || !Directory::look(pmd_word).is_present();
-                    let pinned = self.pin_file(file, addr, len, is_absent);
+                    let pinned = self.mm.pin_file(file, addr, len, is_absent);
                     match pinned.map_err(failed)? {
                         Copied::Done(reference) => return Ok(Tried::Pinned(reference, off)),
                         Copied::Again => backoff.wait(),
@@ -150,17 +149,17 @@ impl Mm {
                 if !MAKE {
                     return Ok(Tried::Zeros);
                 }
-                self.make_page(area, addr).map_err(failed)?;
+                self.mm.make_page(area, addr).map_err(failed)?;
                 continue;
             };
-            let word = self.tables.entry(table.pmd, entry_of(addr, order));
+            let word = self.mm.tables.entry(table.pmd, entry_of(addr, order));
             let entry = look(word);
             match entry.state() {
                 State::Empty => {
                     if let Some(file) = &area.file {
                         let is_absent =
                             || look(word) == entry && Directory::look(pmd_word) == table.pmd;
-                        let pinned = self.pin_file(file, addr, len, is_absent);
+                        let pinned = self.mm.pin_file(file, addr, len, is_absent);
                         match pinned.map_err(failed)? {
                             Copied::Done(reference) => return Ok(Tried::Pinned(reference, off)),
                             Copied::Again => backoff.wait(),
@@ -177,13 +176,14 @@ impl Mm {
                         continue;
                     }
                     drop(table);
-                    self.make_page(area, addr).map_err(failed)?;
+                    self.mm.make_page(area, addr).map_err(failed)?;
                 }
                 State::Migration(_) => {
                     let pmd = table.pmd;
                     drop(table);
                     drop(areas);
-                    self.shared
+                    self.mm
+                        .shared
                         .tables()
                         .wait_for_migration((pmd_word, pmd), (word, entry));
                 }
@@ -195,7 +195,7 @@ impl Mm {
                     if Directory::look(pmd_word) != table.pmd {
                         continue;
                     }
-                    let reference = match self.shared.pool().try_get(frame) {
+                    let reference = match self.mm.shared.pool().try_get(frame) {
                         TryGetFrame::Taken(reference) => reference,
                         // An entry names the frame, so it is not locked: its count is at the limit.
                         TryGetFrame::Locked | TryGetFrame::Saturated => {

@@ -100,7 +100,7 @@ impl Space {
                 ViewOutcome::Fallback | ViewOutcome::TooLong(_) => break,
             }
         }
-        let pinned = self.mm.pin_frame_if_any(addr, len);
+        let pinned = self.pin_frame_if_any(addr, len);
         let words = [None, None];
         let zeros: Vec<AtomicU64>;
         let looked = match pinned.map_err(|error| error.with_op(Op::View))? {

@@ -377,7 +377,7 @@ fn loom_pin_vs_move_under_claim() {
         let pinner = {
             let (spaces, space) = (spaces.clone(), Arc::clone(&space));
             thread::spawn(move || {
-                let (reference, _) = space.mm.pin_frame(0, FRAME_BYTES).expect("a page");
+                let (reference, _) = space.pin_frame(0, FRAME_BYTES).expect("a page");
                 for _ in 0..2 {
                     let mut bytes = page(0);
                     reference.bytes().copy_to(0, &mut bytes);
@@ -464,7 +464,7 @@ fn loom_pin_vs_write() {
         let writer = spawn_with(&space, move |space| {
             space.write(0, &page(2)).expect("a frame")
         });
-        let (reference, _) = space.mm.pin_frame(0, FRAME_BYTES).expect("a page");
+        let (reference, _) = space.pin_frame(0, FRAME_BYTES).expect("a page");
         let mut first = page(0);
         reference.bytes().copy_to(0, &mut first);
         writer.join().unwrap();

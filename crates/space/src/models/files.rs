@@ -260,7 +260,7 @@ fn loom_cut_vs_move_under_claim() {
 fn loom_cut_of_pinned_vs_move_under_claim() {
     explore(2, || {
         let (mapped, mover) = copied_and_moved();
-        let (reference, _) = mapped.space.mm.pin_frame(0, FRAME_BYTES).expect("a page");
+        let (reference, _) = mapped.space.pin_frame(0, FRAME_BYTES).expect("a page");
         mapped.file.resize(0);
         let taken = take_all(&mapped.spaces);
         for _ in 0..2 {
@@ -356,7 +356,7 @@ fn loom_shared_write_vs_pin() {
         let writer = spawn_with(&mapped.space, move |space| {
             space.write(0, &page(2)).expect("a frame")
         });
-        let (reference, _) = mapped.space.mm.pin_frame(0, FRAME_BYTES).expect("a page");
+        let (reference, _) = mapped.space.pin_frame(0, FRAME_BYTES).expect("a page");
         let mut first = page(0);
         reference.bytes().copy_to(0, &mut first);
         writer.join().unwrap();

@@ -31,16 +31,9 @@ pub(crate) struct FreeLists {
 const _: () = {
     type L = FreeLists;
     let written = offset_of!(L, has_cached);
-    assert!(is_apart::<L>(
-        offset_of!(L, table),
-        size_of::<Box<[u64]>>(),
-        written
-    ));
-    assert!(is_apart::<L>(
-        offset_of!(L, fronts),
-        size_of::<FrontCaches>(),
-        written
-    ));
+    let (table, fronts) = (offset_of!(L, table), offset_of!(L, fronts));
+    assert!(is_apart::<L>(table, size_of::<Box<[u64]>>(), written));
+    assert!(is_apart::<L>(fronts, size_of::<FrontCaches>(), written));
 };
 
 impl FreeLists {
@@ -79,17 +72,6 @@ impl FreeLists {
 
     pub(crate) fn nr_nodes(&self) -> usize {
         self.nodes.len()
-    }
-
-    pub(crate) fn nr_bound_nodes(&self) -> usize {
-        self.nodes.iter().filter(|node| node.is_bound).count()
-    }
-
-    pub(crate) fn nr_blocks(&self, order: Order) -> usize {
-        let blocks = self.nodes.iter().map(|node| {
-            (node.end >> order.get()).saturating_sub(node.first.div_ceil(order.frames()))
-        });
-        blocks.map(|nr| nr as usize).sum()
     }
 
     pub(crate) fn may_be_block(&self, first: FrameNr, order: Order) -> bool {

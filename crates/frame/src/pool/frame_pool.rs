@@ -40,16 +40,9 @@ pub struct FramePool {
 const _: () = {
     type P = FramePool;
     let number = offset_of!(P, next_number);
-    assert!(is_apart::<P>(
-        offset_of!(P, memory),
-        size_of::<Memory>(),
-        number
-    ));
-    assert!(is_apart::<P>(
-        offset_of!(P, waits),
-        size_of::<WaitTable>(),
-        number
-    ));
+    let (memory, waits) = (offset_of!(P, memory), offset_of!(P, waits));
+    assert!(is_apart::<P>(memory, size_of::<Memory>(), number));
+    assert!(is_apart::<P>(waits, size_of::<WaitTable>(), number));
 };
 
 impl FramePool {
@@ -102,12 +95,15 @@ impl FramePool {
     /// Returns the number of nodes that are placed in a NUMA node's memory: usually all or none,
     /// and none if the pool has one node or the system refuses placement.
     pub fn nr_bound_nodes(&self) -> usize {
-        self.lists().nr_bound_nodes()
+        self.lists.nodes.iter().filter(|node| node.is_bound).count()
     }
 
     /// Returns the number of blocks of `order` that the pool would have if all frames were free.
     pub fn nr_blocks(&self, order: Order) -> usize {
-        self.lists().nr_blocks(order)
+        let blocks = self.lists.nodes.iter().map(|node| {
+            (node.end >> order.get()).saturating_sub(node.first.div_ceil(order.frames()))
+        });
+        blocks.map(|nr| nr as usize).sum()
     }
 
     /// Returns `true` if a block of `order` can begin at `first`: aligned, and within one node.

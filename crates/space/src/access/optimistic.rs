@@ -34,9 +34,8 @@ use pagewell_sync::atomic::{Ordering, fence};
 use crate::supply::view;
 use crate::tables::of_space::PageTables;
 use crate::words::claim::look;
-use crate::words::directory::Directory;
 use crate::words::geometry::{MAX_PAGE_ORDER, entry_of, offset_in_page, page_bytes};
-use crate::words::pmd::Pmd;
+use crate::words::pmd::{Directory, Pmd};
 
 /// Maximum length of an inlined read. Up to this length, the racy copy makes no call.
 pub(crate) const SHORT_BYTES: usize = 64;

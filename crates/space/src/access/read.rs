@@ -16,8 +16,8 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::{Mm, Space};
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
-use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
+use crate::words::pmd::Directory;
 use crate::words::pte::State;
 
 impl Space {

@@ -29,8 +29,8 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Space;
 use crate::supply::view;
 use crate::words::claim::look as look_at_entry;
-use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
+use crate::words::pmd::Directory;
 
 /// Maximum number of retries without a reference.
 const TRIES: u32 = scaled(4, 1);

@@ -48,9 +48,8 @@ use crate::mm::space::{Mm, Space};
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
 use crate::words::counts::{Cow, decide};
-use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
-use crate::words::pmd::Pmd;
+use crate::words::pmd::{Directory, Pmd};
 use crate::words::pte::{Pte, State};
 
 enum Attempt<'s, R> {

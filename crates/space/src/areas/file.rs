@@ -21,9 +21,8 @@ use pagewell_frame::{FRAME_BYTES, Order};
 use crate::pages::links::{Link, Links};
 use crate::tables::of_space::PageTables;
 use crate::words::claim::look;
-use crate::words::directory::Directory;
 use crate::words::geometry::entry_of;
-use crate::words::pmd::Pmd;
+use crate::words::pmd::{Directory, Pmd};
 use crate::words::pte::{Protection, Pte, State};
 
 /// Handle of a mapped file, which all parts and forks of an area share.

@@ -35,7 +35,7 @@ use crate::areas::file::FileArea;
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
 use crate::supply::writers::Writers;
-use crate::words::directory::Directory;
+use crate::words::pmd::Directory;
 
 /// Words: for each 2 MiB of addresses, the noted file, or zero. The first use of a file allocates
 /// them.

@@ -26,8 +26,8 @@ use crate::motion::walk::Moving;
 use crate::supply::frames::Supply;
 use crate::tables::table::{Held, Tables};
 use crate::words::claim::{Claim, look};
-use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of, page_bytes};
+use crate::words::pmd::Directory;
 use crate::words::pte::{Pte, State};
 
 /// Maximum size of a batch: that of the largest page. It bounds the wait of a fork, since pages

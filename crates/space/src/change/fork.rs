@@ -26,8 +26,8 @@ use pagewell_sync::write;
 
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::{Mm, Space};
-use crate::words::directory::Directory;
 use crate::words::geometry::table_of;
+use crate::words::pmd::Directory;
 
 /// Treatment of page tables in a fork.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

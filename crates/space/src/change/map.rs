@@ -22,8 +22,8 @@ use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::Space;
 use crate::words::claim::{claim_used, look};
-use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of};
+use crate::words::pmd::Directory;
 use crate::words::pte::Protection;
 
 impl Space {

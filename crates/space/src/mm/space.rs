@@ -20,9 +20,8 @@ use crate::supply::source::FrameSource;
 use crate::supply::writers::Writers;
 use crate::tables::of_space::PageTables;
 use crate::tables::table::Tables;
-use crate::words::directory::Directory;
 use crate::words::geometry::{TABLE_BYTES, entry_of, table_of};
-use crate::words::pmd::Pmd;
+use crate::words::pmd::{Directory, Pmd};
 
 pub(crate) struct Mm {
     /// Tables. They contain a view of the pool, which `shared` keeps alive.
@@ -37,22 +36,11 @@ pub(crate) struct Mm {
 // Hits load tables and noted files, which share no cache line with the lock or an `Arc`'s counts.
 const _: () = {
     type M = Mm;
-    let lock = offset_of!(M, structure);
-    assert!(is_apart::<M>(
-        offset_of!(M, tables),
-        size_of::<PageTables>(),
-        lock
-    ));
-    assert!(is_apart::<M>(
-        offset_of!(M, files),
-        size_of::<NotedFiles>(),
-        lock
-    ));
-    assert!(is_apart::<M>(
-        offset_of!(M, shared),
-        size_of::<Arc<()>>(),
-        lock
-    ));
+    let (lock, shared) = (offset_of!(M, structure), offset_of!(M, shared));
+    let (tables, files) = (offset_of!(M, tables), offset_of!(M, files));
+    assert!(is_apart::<M>(tables, size_of::<PageTables>(), lock));
+    assert!(is_apart::<M>(files, size_of::<NotedFiles>(), lock));
+    assert!(is_apart::<M>(shared, size_of::<Arc<()>>(), lock));
     assert!(align_of::<FileArea>() == LINES && align_of::<Backing>() == LINES);
 };
 

@@ -8,8 +8,8 @@ use pagewell_sync::read;
 
 use crate::mm::space::{Mm, Space, Spaces};
 use crate::words::claim::look;
-use crate::words::directory::Directory;
 use crate::words::geometry::table_of;
+use crate::words::pmd::Directory;
 use crate::words::pte::State;
 
 #[derive(Default)]

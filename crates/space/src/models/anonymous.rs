@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::harness::{
-    PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, page, spaces,
-    spawn_with, take_all,
+    PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, migrate_once,
+    page, spaces, spawn_with, take_all,
 };
 use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
@@ -266,10 +266,7 @@ fn change_vs_write_between_the_walks(change: fn(&Space)) {
         };
         // With the migration in the main thread, loom would not reach the relevant order.
         let migration = spawn_with(&space, move |space| {
-            let mut report = Migrated::default();
-            space
-                .mm
-                .migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
+            migrate_once(&space, 0..PAGE, Engine::EarlyStop);
         });
         change(&fork);
         writer.join().unwrap();
@@ -318,10 +315,7 @@ fn migration_vs(beside: Beside, is_pinned: bool, preemptions: usize) {
                 }
             })
         };
-        let mut report = Migrated::default();
-        space
-            .mm
-            .migrate_range(&(0..PAGE), 1, Engine::EarlyStop, &mut report);
+        let report = migrate_once(&space, 0..PAGE, Engine::EarlyStop);
         assert!(!is_pinned || report.nr_moved == 0);
         drop(pin);
         other.join().unwrap();
@@ -387,10 +381,7 @@ fn loom_pin_vs_move_under_claim() {
                 }
             })
         };
-        let mut report = Migrated::default();
-        space
-            .mm
-            .migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        let report = migrate_once(&space, 0..PAGE, Engine::Batched);
         let taken = take_all(&spaces);
         pinner.join().unwrap();
         give_back(taken);
@@ -426,10 +417,7 @@ fn loom_move_under_claim_vs_isolation() {
                 }
             })
         };
-        let mut report = Migrated::default();
-        space
-            .mm
-            .migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        migrate_once(&space, 0..PAGE, Engine::Batched);
         other.join().unwrap();
         assert_eq!(byte(&space, 0), 1);
         finish(&spaces, vec![space]);

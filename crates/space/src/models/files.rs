@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::harness::{PAGE, byte, explore, give_back, page, spawn_with, take_all};
+use super::harness::{PAGE, byte, explore, give_back, migrate_once, page, spawn_with, take_all};
 use loom::thread;
 use pagewell_cache::model::{ModelCache, ModelFile};
 use pagewell_frame::FRAME_BYTES;
@@ -11,7 +11,7 @@ use crate::areas::file::Sharing;
 use crate::areas::options::{MapOptions, Policy};
 use crate::error::{Error, ErrorKind};
 use crate::mm::space::{Space, Spaces};
-use crate::motion::report::{Engine, Migrated};
+use crate::motion::report::Engine;
 use crate::words::pte::Protection;
 
 /// File of several pages, filled with 1, 2 and so on, mapped at address 0 of a space, and cached.
@@ -232,10 +232,7 @@ fn copied_and_moved() -> (Mapped, thread::JoinHandle<()>) {
     mapped.space.write(0, &page(9)).expect("a frame");
     let space = Arc::clone(&mapped.space);
     let mover = thread::spawn(move || {
-        let mut report = Migrated::default();
-        space
-            .mm
-            .migrate_range(&(0..PAGE), 1, Engine::Batched, &mut report);
+        migrate_once(&space, 0..PAGE, Engine::Batched);
     });
     (mapped, mover)
 }

@@ -1,5 +1,6 @@
 //! Initial state and final checks of the models: all counts are exact, and no frame is leaked.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use loom::thread;
@@ -9,8 +10,9 @@ use pagewell_frame::{
 
 use crate::areas::options::Policy;
 use crate::mm::space::{Space, Spaces};
+use crate::motion::report::{Engine, Migrated};
 use crate::words::claim::look;
-use crate::words::directory::Directory;
+use crate::words::pmd::Directory;
 
 pub(super) const PAGE: u64 = FRAME_BYTES as u64;
 
@@ -37,6 +39,13 @@ pub(super) fn spawn_with<T: 'static>(
 ) -> thread::JoinHandle<T> {
     let space = Arc::clone(space);
     thread::spawn(move || work(space))
+}
+
+/// Migrates pages to node 1, without the repetitions of [`Space::migrate`].
+pub(super) fn migrate_once(space: &Space, range: Range<u64>, engine: Engine) -> Migrated {
+    let mut report = Migrated::default();
+    space.mm.migrate_range(&range, 1, engine, &mut report);
+    report
 }
 
 pub(super) fn page(byte: u8) -> [u8; FRAME_BYTES] {

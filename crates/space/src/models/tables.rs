@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::harness::{
-    PAGE, assert_all_free, byte, explore, filled, finish, page, spaces, spawn_with,
+    PAGE, assert_all_free, byte, explore, filled, finish, migrate_once, page, spaces, spawn_with,
 };
 use pagewell_frame::{FRAME_BYTES, Order};
 
 use crate::areas::options::Policy;
-use crate::motion::report::{Engine, Migrated};
+use crate::motion::report::Engine;
 use crate::words::claim::claim_used;
-use crate::words::directory::Directory;
+use crate::words::pmd::Directory;
 
 /// A reader is about to sleep on a migration entry when its table is unmapped and freed. The frame
 /// then contains the same, unchanging word as data, whose writer wakes no thread.
@@ -57,10 +57,7 @@ fn loom_migrate_vs_table_exchange() {
         let fork = Arc::new(space.fork().expect("a fork"));
         // With the migration in the main thread, loom would not reach the relevant order.
         let looker = spawn_with(&space, move |space| {
-            let mut report = Migrated::default();
-            space
-                .mm
-                .migrate_range(&(PAGE..2 * PAGE), 1, Engine::Batched, &mut report);
+            let report = migrate_once(&space, PAGE..2 * PAGE, Engine::Batched);
             assert_eq!((report.nr_moved, report.nr_there), (0, 0), "another's page");
             assert_eq!(report.not_moved, [], "another's page");
         });

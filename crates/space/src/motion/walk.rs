@@ -19,8 +19,8 @@ use crate::supply::frames::Supply;
 use crate::supply::view;
 use crate::tables::table::{Held, Tables};
 use crate::words::claim::look;
-use crate::words::directory::Directory;
 use crate::words::geometry::{entry_of, table_of};
+use crate::words::pmd::Directory;
 
 struct TableCursor<'s> {
     supply: &'s Supply,

@@ -20,7 +20,7 @@ use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::{Mutex, lock};
 
 use crate::pages::tree::IntervalTree;
-use crate::words::directory::Directory;
+use crate::words::pmd::Directory;
 
 pub(crate) struct Link<T> {
     pub(crate) to: T,

@@ -16,8 +16,7 @@ use pagewell_sync::{Mutex, MutexGuard, lock};
 use crate::error::ErrorKind;
 use crate::supply::view::{self, PoolView};
 use crate::tables::table::Tables;
-use crate::words::directory::Directory;
-use crate::words::pmd::Pmd;
+use crate::words::pmd::{Directory, Pmd};
 
 #[derive(Debug)]
 pub(crate) struct PageTables {

@@ -27,8 +27,7 @@ use crate::error::ErrorKind;
 use crate::supply::frames::Supply;
 use crate::supply::view;
 use crate::words::claim::{self, claim_used, look};
-use crate::words::directory::Directory;
-use crate::words::pmd::Pmd;
+use crate::words::pmd::{Directory, Pmd};
 use crate::words::pte::{Pte, State};
 
 /// Table that a directory named, and that is not freed while this value exists.

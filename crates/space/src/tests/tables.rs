@@ -6,7 +6,7 @@ use crate::error::ErrorKind;
 use crate::mm::space::Spaces;
 use crate::words::claim::look;
 use crate::words::counts::{MAPPING, MAX_MAPPINGS, MAX_MIGRATION_ENTRIES, MIGRATION};
-use crate::words::directory::Directory;
+use crate::words::pmd::Directory;
 use crate::words::pte::State;
 
 /// A table cannot be copied if a page in it has the maximum number of (fabricated) entries.

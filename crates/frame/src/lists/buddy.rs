@@ -1,4 +1,5 @@
-//! Buddy allocator of one node. The callers of all methods hold the [node](super::free_lists::Node)'s lock.
+//! Buddy allocator of one node. The callers of all methods hold the
+//! [node](super::free_lists::Node)'s lock.
 //!
 //! Invariants.
 //! - I1: The frames of the node are partitioned into free blocks (the head is on the list of the

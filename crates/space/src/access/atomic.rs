@@ -1,5 +1,5 @@
-//! Operations on words. Each claims the page's entry as a write does, so it is atomic with respect to
-//! writes, other operations, forks and migrations. Loads are optimistic reads.
+//! Operations on words. Each claims the page's entry as a write does, so it is atomic with respect
+//! to writes, other operations, forks and migrations. Loads are optimistic reads.
 
 use pagewell_sync::bytes::RacyBytes;
 

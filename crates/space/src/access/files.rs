@@ -109,7 +109,8 @@ impl Mm {
     }
 
     /// Fills the part of `buf` that lies in the page of `addr`, as
-    /// [`read_file_short`](Self::read_file_short). Returns its length, or `None` if it was not read.
+    /// [`read_file_short`](Self::read_file_short). Returns its length, or `None` if it was not
+    /// read.
     #[inline]
     pub(crate) fn read_file(&self, addr: u64, buf: &mut [u8]) -> Option<usize> {
         self.with_noted(addr, move |file| {

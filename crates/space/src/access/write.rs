@@ -23,9 +23,9 @@
 //! 1. Find the area, and check that it permits writes.
 //! 2. Obtain an exclusive table: create one, take one over, or copy a shared one.
 //! 3. An empty entry gets a new page of zeros, or in a private area of a file a copy of the file's
-//!    page. For a page that is not writable, [`crate::words::counts`] decides, under the claim: write
-//!    in place after all, or to a new copy. Frames are allocated before the claim. At a migration
-//!    entry, the write releases all locks and waits. In a shared area, it goes to the file
+//!    page. For a page that is not writable, [`decide`] decides under the claim: write in place
+//!    after all, or to a new copy. Frames are allocated before the claim. At a migration entry, the
+//!    write releases all locks and waits. In a shared area, it goes to the file
 //!    ([`crate::access::files`]).
 //!
 //! Verified by `loom_fork_vs_two_writes_in_order`, `loom_write_vs_write`, `loom_migrate_vs_write`;

@@ -146,7 +146,8 @@ impl Areas {
         std::mem::take(&mut self.by_start).into_values().collect()
     }
 
-    /// Splits areas at the ends of `range`. Links parts before it unlinks the whole (F1 of `links`).
+    /// Splits areas at the ends of `range`. Links parts before it unlinks the whole (F1 of
+    /// `links`).
     pub(crate) fn split_at_ends(
         &mut self,
         range: &Range<u64>,

@@ -165,9 +165,10 @@ impl Mm {
         }
     }
 
-    /// Moves the pages of files that areas map. No entry names such a page, so walks are not needed.
-    /// Pages are moved under claims of their slots ([`pagewell_cache::MappedFile::move_page`]). The
-    /// structure lock is held only while areas are listed.
+    /// Moves the pages of files that areas map. No entry names such a page, so walks are not
+    /// needed. Pages are moved under claims of their slots
+    /// ([`pagewell_cache::MappedFile::move_page`]). The structure lock is held only while areas are
+    /// listed.
     fn migrate_files(&self, range: &Range<u64>, node: usize, report: &mut Migrated) {
         let mut next = range.start;
         while let Some((file, part)) = self.next_file(next..range.end) {

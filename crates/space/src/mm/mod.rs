@@ -1,5 +1,5 @@
-//! State of one space ([`space::Mm`]), and of all spaces of a pool ([`space::Shared`]); their public
-//! handles; and a consistency check ([`verify`]).
+//! State of one space ([`space::Mm`]), and of all spaces of a pool ([`space::Shared`]); their
+//! public handles; and a consistency check ([`verify`]).
 //!
 //! - May call: all modules below it; of `motion` only compaction.
 //! - Promises: a space that is torn down leaves no entry and no link.

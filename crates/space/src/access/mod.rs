@@ -9,8 +9,8 @@
 mod atomic;
 mod fault;
 pub(crate) mod files;
-mod optimistic;
+pub(crate) mod optimistic;
 pub(crate) mod pin;
-mod read;
-mod view;
-mod write;
+pub(crate) mod read;
+pub(crate) mod view;
+pub(crate) mod write;

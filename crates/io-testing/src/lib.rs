@@ -1,11 +1,14 @@
-//! Test doubles of backends, which fail as storage does.
+//! Test doubles of backends, which fail as storage does, and of an I/O engine.
 //!
 //! [`FaultBackend`] injects faults; [`VolatileDevice`] loses power. Except for injected faults,
-//! they keep the contract of [`Backend`](pagewell_io::Backend).
+//! they keep the contract of [`Backend`](pagewell_io::Backend). Feature `sim`: `SimEngine` performs
+//! requests in an order and in parts that a seed determines.
 
 #![forbid(unsafe_code)]
 
 mod fault;
+#[cfg(feature = "sim")]
+pub mod sim;
 mod volatile;
 
 pub use self::fault::{Fault, FaultBackend, Operation};

@@ -8,11 +8,13 @@
 //! | `backend` | the [`Backend`] trait and its contract; requests that complete later |
 //! | `memory` | [`MemoryBackend`]: bytes in memory |
 //! | `file` | [`FileBackend`]: a file, through the kernel's page cache or past it |
-//! | [`engine`] | concurrent requests: by the caller, threads, io_uring or a simulator |
+//! | [`engine`] | concurrent requests: by the caller, threads or io_uring |
 //! | [`pools`] | the engine of a cache, and threads for calls that may block |
-//! | [`testing`] | internals for the test doubles of the crate `pagewell-io-testing` |
+//! | `testing` | feature `testing`: internals for the crate `pagewell-io-testing` |
 
 #![deny(unsafe_code)]
+// `testing` makes these items reachable.
+#![cfg_attr(not(feature = "testing"), allow(unreachable_pub))]
 // Only io_uring, which models exclude, uses some functions.
 #![cfg_attr(loom, allow(dead_code))]
 
@@ -22,6 +24,7 @@ pub mod engine;
 mod file;
 mod memory;
 pub mod pools;
+#[cfg(feature = "testing")]
 pub mod testing;
 
 pub use aligned::Aligned;

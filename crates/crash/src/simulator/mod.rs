@@ -32,7 +32,7 @@ use std::time::Duration;
 use pagewell::io::engine::{Choice, Settings};
 use pagewell::io::{VolatileDevice, VolatileFile};
 use pagewell::{Cache, File, Nodes, OpenOptions};
-use pagewell_io::engine::sim::{Faults, SimEngine};
+use pagewell_io_testing::sim::{Faults, SimEngine};
 use pagewell_sync::thread::sleep;
 use pagewell_sync_testing::{self as simulated, Draw};
 use pagewell_testkit::Rng;

@@ -1,7 +1,7 @@
 //! What a seed decides: the file, the cache, the threads, and what goes wrong.
 
 use pagewell::io::SectorWrites;
-use pagewell_io::engine::sim::Faults;
+use pagewell_io_testing::sim::Faults;
 use pagewell_sync_testing::{Draw, Style};
 use pagewell_testkit::Rng;
 

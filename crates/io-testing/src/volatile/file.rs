@@ -4,12 +4,11 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pagewell_io::testing::{
-    Blocks, DirectTransfers, MOST_BYTES, gather, scatter, too_large, total_len,
-};
+use pagewell_io::testing::{Blocks, MOST_BYTES, gather, scatter, too_large, total_len};
 use pagewell_io::{Backend, FileId, Transfers};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
+use super::direct::DirectTransfers;
 use super::state::{Shared, SyncNames};
 
 /// A file of a [`VolatileDevice`](crate::VolatileDevice), open for reading and writing.

@@ -20,6 +20,7 @@
 
 mod content;
 mod device;
+mod direct;
 mod directory;
 mod file;
 mod image;

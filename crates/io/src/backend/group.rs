@@ -9,7 +9,7 @@ pub(crate) type Panic = Box<dyn Any + Send>;
 
 /// Count of completed requests, and the first panic of a completion.
 #[derive(Debug, Default)]
-pub(crate) struct Group {
+pub struct Group {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -35,7 +35,8 @@ impl Group {
         self.changed.notify_all();
     }
 
-    pub(crate) fn nr_done(&self) -> usize {
+    /// Returns the number of completed requests.
+    pub fn nr_done(&self) -> usize {
         self.lock().nr_done
     }
 
@@ -46,7 +47,8 @@ impl Group {
             .nr_done
     }
 
-    pub(crate) fn take_panic(&self) -> Option<Panic> {
+    /// Removes the first panic of a completion.
+    pub fn take_panic(&self) -> Option<Panic> {
         self.lock().panic.take()
     }
 }

@@ -11,9 +11,9 @@ mod transfers;
 
 pub(crate) use self::contract::read_only;
 pub use self::contract::{Backend, FileId, gather, scatter, too_large, total_len};
-pub(crate) use self::deferred::Sealed;
-pub use self::deferred::{Deferred, RawFile};
-pub(crate) use self::group::{Group, Panic};
+pub use self::deferred::{Deferred, RawFile, Sealed};
+pub use self::group::Group;
+pub(crate) use self::group::Panic;
 pub use self::request::{Completion, GivenUp, Kind, Request};
 pub use self::spans::{Span, Spans};
 pub use self::transfers::{Buffered, Transfers};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pagewell_sync::process::ProcessId;
 
 use super::interface::{Engine, Lane};
-use super::job::Job;
+use super::job::{Job, Steps as _};
 use crate::backend::{Group, Sealed};
 use crate::file::check_process;
 

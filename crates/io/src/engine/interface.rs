@@ -30,7 +30,7 @@ use crate::backend::Sealed;
 /// - E7: In a child of `fork`, requests fail with [`Forked`](crate::Forked), or the calling thread
 ///   performs them if the backend permits use in a child. The parent's requests are unaffected.
 pub trait Engine: Sealed + Debug + Send + Sync + 'static {
-    /// Returns the name: `sync`, `worker`, `uring` or `sim`.
+    /// Returns the name: `sync`, `worker` or `uring`.
     fn name(&self) -> &'static str;
 
     /// Returns the bounds on concurrency.
@@ -107,4 +107,4 @@ pub struct Limits {
 }
 
 /// Maximum number of spans that the system accepts per call.
-pub(super) const MOST_SPANS: usize = 1024;
+pub(crate) const MOST_SPANS: usize = 1024;

@@ -97,27 +97,9 @@ impl Job {
         &self.request
     }
 
-    pub(super) fn request_mut(&mut self) -> &mut Request {
-        &mut self.request
-    }
-
-    pub(super) fn file(&self) -> &dyn Backend {
-        &**self.target.file()
-    }
-
-    pub(super) fn join(&mut self, group: &Arc<Group>) {
-        self.request.join(group);
-    }
-
     /// Returns the same result on each call.
     pub(super) fn raw_file(&self) -> Option<&dyn RawFile> {
         self.target.0.raw.as_deref()
-    }
-
-    /// Releases the backend, then completes the request: a woken thread may close the backend.
-    pub(super) fn complete(self, result: io::Result<usize>) {
-        let_go(self.target);
-        self.request.complete(result);
     }
 
     /// Like [`complete`](Self::complete), but returns a panic and does not notify the group.
@@ -126,8 +108,61 @@ impl Job {
         self.request.complete_quietly(result)
     }
 
+    /// Performs the request by the backend's blocking calls, or defers it.
+    pub(super) fn perform(self) {
+        let Some(mut job) = self.defer() else {
+            return;
+        };
+        let result = job.call();
+        job.complete(result);
+    }
+
+    /// Like [`perform`](Self::perform), for a thread that waits for this job, and returns the
+    /// completion's panic. Returns the job as an error if the backend completes requests later.
+    pub(super) fn perform_here(mut self) -> Result<Option<Panic>, Self> {
+        if self.target.0.is_deferred {
+            return Err(self);
+        }
+        let result = self.call();
+        Ok(self.complete_quietly(result))
+    }
+}
+
+/// Steps of an engine. Other crates reach them only through `testing`.
+pub trait Steps: Sized {
+    /// Returns the backend.
+    fn file(&self) -> &dyn Backend;
+
+    /// Returns the request, to count transferred bytes.
+    fn request_mut(&mut self) -> &mut Request;
+
+    /// Counts the completion in `group`.
+    fn join(&mut self, group: &Arc<Group>);
+
     /// Submits the request if the backend completes requests later, or else returns the job.
-    pub(super) fn defer(self) -> Option<Self> {
+    fn defer(self) -> Option<Self>;
+
+    /// Performs the request by calls of the backend, whose panic becomes an error.
+    fn call(&mut self) -> io::Result<usize>;
+
+    /// Releases the backend, then completes the request: a woken thread may close the backend.
+    fn complete(self, result: io::Result<usize>);
+}
+
+impl Steps for Job {
+    fn file(&self) -> &dyn Backend {
+        &**self.target.file()
+    }
+
+    fn request_mut(&mut self) -> &mut Request {
+        &mut self.request
+    }
+
+    fn join(&mut self, group: &Arc<Group>) {
+        self.request.join(group);
+    }
+
+    fn defer(self) -> Option<Self> {
         if !self.target.0.is_deferred {
             return Some(self);
         }
@@ -149,27 +184,7 @@ impl Job {
         job
     }
 
-    /// Performs the request by the backend's blocking calls, or defers it.
-    pub(super) fn perform(self) {
-        let Some(mut job) = self.defer() else {
-            return;
-        };
-        let result = job.call();
-        job.complete(result);
-    }
-
-    /// Like [`perform`](Self::perform), for a thread that waits for this job, and returns the
-    /// completion's panic. Returns the job as an error if the backend completes requests later.
-    pub(super) fn perform_here(mut self) -> Result<Option<Panic>, Self> {
-        if self.target.0.is_deferred {
-            return Err(self);
-        }
-        let result = self.call();
-        Ok(self.complete_quietly(result))
-    }
-
-    /// Performs the request by calls of the backend, whose panic becomes an error.
-    pub(super) fn call(&mut self) -> io::Result<usize> {
+    fn call(&mut self) -> io::Result<usize> {
         let (file, request) = (self.file(), &self.request);
         let nr_done = request.nr_done();
         caught(|| match request.kind() {
@@ -182,6 +197,11 @@ impl Job {
             Kind::SyncAll => file.sync_all().map(|()| 0),
             Kind::SetSize(size) => file.set_size(size).map(|()| 0),
         })
+    }
+
+    fn complete(self, result: io::Result<usize>) {
+        let_go(self.target);
+        self.request.complete(result);
     }
 }
 

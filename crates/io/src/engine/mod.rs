@@ -10,8 +10,6 @@ mod interface;
 mod job;
 mod queue;
 mod settings;
-#[cfg(feature = "sim")]
-pub mod sim;
 mod sync;
 #[cfg(all(target_os = "linux", not(loom)))]
 mod uring;
@@ -19,7 +17,11 @@ mod waker_threads;
 mod worker;
 
 pub use self::choice::{Choice, Chosen, Reason, Settings};
+#[cfg(feature = "testing")]
+pub(crate) use self::interface::MOST_SPANS;
 pub use self::interface::{Engine, Lane, Limits};
+#[cfg(feature = "testing")]
+pub use self::job::Steps;
 pub use self::job::{Job, Target};
 pub use self::settings::{Refusal, UringSettings};
 pub use self::sync::SyncEngine;

@@ -17,7 +17,7 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
 use super::group_lane::GroupLane;
 use super::interface::{Engine, Lane, Limits, MOST_SPANS};
-use super::job::Job;
+use super::job::{Job, Steps as _};
 use super::queue::{OfStorage, Queue};
 use crate::backend::Sealed;
 use crate::file::check_process;

@@ -32,7 +32,7 @@ pub trait Blocks {
 }
 
 /// Returns `true` if the spans can be transferred without a copy, in multiples of `unit` bytes.
-pub(super) fn are_aligned(spans: impl IntoIterator<Item = Span>, pos: u64, unit: usize) -> bool {
+pub fn are_aligned(spans: impl IntoIterator<Item = Span>, pos: u64, unit: usize) -> bool {
     let mut end = pos;
     let mut bits = pos as usize;
     for span in spans {
@@ -42,7 +42,8 @@ pub(super) fn are_aligned(spans: impl IntoIterator<Item = Span>, pos: u64, unit:
     bits.is_multiple_of(unit) && end <= transfer::MOST_BYTES
 }
 
-pub(super) fn read(
+/// Reads any range of a file. [`Backend::read_at`](crate::Backend::read_at) states the result.
+pub fn read(
     file: &impl Blocks,
     bufs: &[RacyBytes<'_>],
     pos: u64,
@@ -80,7 +81,7 @@ pub(super) fn read(
 }
 
 /// Writes of whole aligned blocks run concurrently; any other write is exclusive in its backend.
-pub(super) fn write(
+pub fn write(
     file: &impl Blocks,
     gate: &Gate,
     bufs: &[RacySource<'_>],

@@ -10,7 +10,7 @@ use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
 /// A reader-writer lock. One thread may acquire a shared hold, and another thread may release it.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
+pub struct Gate {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -29,13 +29,15 @@ impl State {
     }
 }
 
+/// The exclusive hold.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Alone<'g>(&'g Gate);
+pub struct Alone<'g>(&'g Gate);
 
+/// A shared hold.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Shared<'g>(&'g Gate);
+pub struct Shared<'g>(&'g Gate);
 
 impl Gate {
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -61,7 +63,7 @@ impl Gate {
     }
 
     /// Acquires a shared hold. Blocks while a thread has or waits for the exclusive hold.
-    pub(super) fn share(&self) -> Shared<'_> {
+    pub fn share(&self) -> Shared<'_> {
         self.changed
             .wait_while(self.lock(), |state| !state.may_share())
             .unwrap_or_else(PoisonError::into_inner)
@@ -69,7 +71,8 @@ impl Gate {
         Shared(self)
     }
 
-    pub(super) fn alone(&self) -> Alone<'_> {
+    /// Acquires the exclusive hold. Blocks while a thread has any hold.
+    pub fn alone(&self) -> Alone<'_> {
         let mut state = self.lock();
         state.nr_waiting += 1;
         let mut state = self

@@ -41,7 +41,6 @@ mod lock;
 mod open;
 mod options;
 mod place;
-mod simulated;
 mod size_limit;
 mod step;
 mod sync;
@@ -50,12 +49,14 @@ mod transfer;
 #[cfg(test)]
 mod tests;
 
-pub use self::blocks::Blocks;
+#[cfg(feature = "testing")]
+pub use self::blocks::{Blocks, are_aligned, read as read_blocks, write as write_blocks};
 pub use self::direct::Direct;
 pub use self::file_backend::{FileBackend, UnlockedFile};
 pub use self::forked::Forked;
 pub(crate) use self::forked::check_process;
+#[cfg(feature = "testing")]
+pub use self::gate::{Alone, Gate, Shared};
 pub use self::lock::LockWait;
 pub use self::options::{FileLock, FileOptions};
-pub use self::simulated::DirectTransfers;
 pub use self::transfer::MOST_BYTES;

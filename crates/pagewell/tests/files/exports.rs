@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What only crates of this workspace need, and no function that programs see returns: by crate and name.
-const NOT_FOR_PROGRAMS: [(&str, &str); 14] = [
+const NOT_FOR_PROGRAMS: [(&str, &str); 15] = [
     // Numbers of the layout of words.
     ("frame", "FRAME_NR_BITS"),
     ("frame", "FRAME_SHIFT"),
@@ -28,6 +28,8 @@ const NOT_FOR_PROGRAMS: [(&str, &str); 14] = [
     ("io", "pools"),
     // For the crate of test doubles.
     ("io", "testing"),
+    // For the tests of engines and of this project.
+    ("io-testing", "sim"),
     // There in models only.
     ("cache", "model"),
 ];

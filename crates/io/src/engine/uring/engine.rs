@@ -9,7 +9,7 @@ use super::pool::Pool;
 use super::thread::{self, Handle};
 use crate::backend::{Kind, Sealed};
 use crate::engine::interface::{Engine, Lane, Limits, MOST_SPANS};
-use crate::engine::job::Job;
+use crate::engine::job::{Job, Steps as _};
 use crate::engine::settings::{Refusal, UringSettings};
 use crate::engine::worker::{WorkerEngine, WorkerSettings};
 use crate::file::check_process;

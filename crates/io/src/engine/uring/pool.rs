@@ -8,7 +8,7 @@ use pagewell_sync::process::ProcessId;
 use super::ring::{Ring, Use};
 use crate::backend::Group;
 use crate::engine::interface::Engine;
-use crate::engine::job::Job;
+use crate::engine::job::{Job, Steps as _};
 use crate::engine::queue::OfStorage as _;
 use crate::engine::worker::WorkerEngine;
 

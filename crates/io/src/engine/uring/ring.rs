@@ -25,7 +25,7 @@ use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 
 use crate::backend::Kind;
 use crate::engine::interface::MOST_SPANS;
-use crate::engine::job::Job;
+use crate::engine::job::{Job, Steps as _};
 use crate::engine::settings::Refusal;
 use crate::file::MOST_BYTES;
 

@@ -34,7 +34,7 @@ use pagewell_sync::thread::spawn;
 
 use super::pool::Pool;
 use super::ring::{Outcome, Ring, Use};
-use crate::engine::job::Job;
+use crate::engine::job::{Job, Steps as _};
 use crate::engine::queue::{OfStorage, Queue};
 use crate::engine::settings::{Refusal, UringSettings};
 

@@ -6,20 +6,18 @@
 //! skipped. If one thread submits the requests and makes the steps, the same seed, faults, requests
 //! and backend results yield the same [`History`].
 //!
-//! The simulator is not in `pagewell-io-testing`, since it implements sealed traits and completes
-//! jobs in parts, which no other crate may.
+//! The engine keeps the contract of [`Engine`], on which unsafe code relies: requests complete once,
+//! and the drop of a submission context waits for its requests.
 
 use std::io;
 use std::panic::resume_unwind;
 use std::sync::{Arc, PoisonError};
 
+use pagewell_io::engine::{Engine, Job, Kind, Lane, Limits};
+use pagewell_io::testing::{Group, NO_LIMITS, Sealed, Steps as _, total_len};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 use pagewell_sync::{Condvar, Mutex, MutexGuard};
 use pagewell_testkit::Rng;
-
-use super::interface::{Engine, Lane, Limits, MOST_SPANS};
-use super::job::Job;
-use crate::backend::{Group, Kind, Sealed, total_len};
 
 /// Sector size in bytes. A loss of power tears writes at sector boundaries.
 const SECTOR: usize = 512;
@@ -428,12 +426,7 @@ impl Engine for SimEngine {
     }
 
     fn limits(&self) -> Limits {
-        Limits {
-            depth: usize::MAX,
-            per_storage: usize::MAX,
-            threads: usize::MAX,
-            spans: MOST_SPANS,
-        }
+        NO_LIMITS
     }
 
     /// A deferred backend receives the request immediately.

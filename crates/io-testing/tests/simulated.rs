@@ -6,14 +6,15 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pagewell_io::engine::sim::{Event, Faults, History, SimEngine, What};
 use pagewell_io::engine::{Engine, Job, Request};
 use pagewell_io::{Backend, MemoryBackend};
 use pagewell_io_testing::VolatileDevice;
+use pagewell_io_testing::sim::{Event, Faults, History, SimEngine, What};
 use pagewell_testkit::{Rng, Seed};
 
 use support::{Memory, content, read_all};
 
+#[path = "../../io/tests/support/mod.rs"]
 mod support;
 
 /// Random reads and writes of a file of 64 KiB, many under way at a time, none of them at the same place as another. Returns the steps, and what the file has.

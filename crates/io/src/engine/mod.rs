@@ -2,7 +2,7 @@
 //!
 //! All engines keep the contract of [`Engine`], as `README.md` beside this file explains. The
 //! module calls `backend` and `file`. Tested by `tests/engines.rs`, `tests/refused.rs`,
-//! `tests/forked.rs`, `tests/simulated.rs`.
+//! `tests/forked.rs`.
 
 mod choice;
 mod group_lane;

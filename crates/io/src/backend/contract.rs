@@ -1,14 +1,15 @@
-//! The [`Backend`] trait and its contract.
+//! The [`Backend`] trait and its contract; backends that complete requests later, and files that
+//! engines transfer by descriptor.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::io;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 
-use super::deferred::{Deferred, RawFile};
-use super::transfers::Transfers;
+use super::request::{Kind, Request};
 
 /// Identity of a file. In a cache, open backends with equal ids share their cached pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -246,5 +247,116 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 
     fn raw_file(self: Arc<Self>) -> Option<Arc<dyn RawFile>> {
         Self::clone(&self).raw_file()
+    }
+}
+
+/// A backend that accepts a request and completes it later, for example over a network.
+///
+/// [`Backend::deferred`](crate::Backend::deferred) returns it. The contract of
+/// [`Backend`](crate::Backend) applies, with [`Request::buffers`] and [`Request::sources`] as the
+/// buffers. Engines submit any number of concurrent requests.
+pub trait Deferred: Debug + Send + Sync {
+    /// Accepts `request`, and calls [`Request::complete`] when it is done, on any thread, perhaps
+    /// before this function returns. This function should not block. A dropped request fails.
+    fn start(&self, request: Request);
+}
+
+/// A file of the system whose bytes an engine may transfer by its descriptor.
+///
+/// [`Backend::raw_file`](crate::Backend::raw_file) returns it. Only this crate implements the
+/// trait; a backend that merely wraps such a file may return it. If `begin` returns `false`, a
+/// thread that may block performs the request by the backend's own calls.
+pub trait RawFile: Sealed + Debug + Send + Sync {
+    /// Admits `request`, a read or a write, for transfer by the descriptor, as a whole or in
+    /// consecutive parts. After `true`, the caller must call [`end`](Self::end) when the last part
+    /// is done. Returns `false` if only the backend's own calls can perform the request at present:
+    /// it is not aligned, ends past the maximum file offset, or admission would block. Fails with
+    /// the error that the backend's own call would return before any system call.
+    fn begin(&self, request: &Request) -> io::Result<bool>;
+
+    /// Returns the descriptor for admitted requests. It is the same for the lifetime of the file.
+    fn descriptor(&self) -> BorrowedFd<'_>;
+
+    /// Ends a request that `begin` admitted, once the system has completed its transfers.
+    fn end(&self, kind: Kind);
+
+    /// Returns the alignment of transfers in bytes.
+    fn unit(&self) -> u64;
+
+    /// Returns `true` if this file has acquired the write lock of its open file description.
+    fn is_locked(&self) -> bool;
+
+    /// Returns `true` if the file is known to end at or before `pos`.
+    fn ends_at(&self, pos: u64) -> bool;
+}
+
+/// Prevents implementations outside this crate: engines rely on the descriptor of a [`RawFile`],
+/// and the cache relies on an engine's submission contexts.
+#[cfg_attr(
+    not(feature = "testing"),
+    expect(unnameable_types, reason = "other crates cannot name it")
+)]
+pub trait Sealed {}
+
+/// Kind of transfer by which the bytes of a file are read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Transfers {
+    /// Direct I/O, past the kernel's page cache, in whole multiples of `alignment`.
+    Direct {
+        /// Alignment of positions, lengths and addresses in bytes, a power of two.
+        alignment: usize,
+    },
+    /// Through the kernel's page cache.
+    Buffered(Buffered),
+}
+
+/// Reason for reading and writing a file through the kernel's page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Buffered {
+    /// Direct I/O was not requested.
+    NotAsked,
+    /// The system reports no valid alignment for direct I/O, for example because it is too old.
+    NoAlignment,
+    /// The file system requires an alignment of this many bytes, more than 4096.
+    TooCoarse(u32),
+    /// The system rejected `O_DIRECT`, with this error number.
+    RefusedAtOpen(i32),
+    /// The system accepted `O_DIRECT` and rejected an aligned transfer, with this error number.
+    RefusedAtTransfer(i32),
+}
+
+impl fmt::Display for Transfers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Direct { alignment } => write!(f, "direct, aligned to {alignment} bytes"),
+            Self::Buffered(reason) => write!(f, "through the kernel's page cache: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Buffered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |errno: &i32| io::Error::from_raw_os_error(*errno);
+        match self {
+            Self::NotAsked => f.write_str("direct I/O was not requested"),
+            Self::NoAlignment => {
+                f.write_str("the file system reports no alignment for direct transfers")
+            }
+            Self::TooCoarse(alignment) => {
+                write!(f, "direct I/O requires an alignment of {alignment} bytes")
+            }
+            Self::RefusedAtOpen(errno) => {
+                write!(f, "the system rejected O_DIRECT: {}", name(errno))
+            }
+            Self::RefusedAtTransfer(errno) => {
+                write!(
+                    f,
+                    "the system rejected an aligned direct transfer: {}",
+                    name(errno)
+                )
+            }
+        }
     }
 }

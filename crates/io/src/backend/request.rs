@@ -17,16 +17,17 @@
 
 #![allow(unsafe_code)] // The promise that memory is valid is made and used here.
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
+use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
-use super::group::{Group, Panic};
 use super::spans::{Span, Spans};
 
 /// Completion callback of a request, and the owner of the memory that the request uses.
@@ -265,5 +266,53 @@ impl Drop for Request {
         if self.completion.is_some() {
             self.finish(Err(io::Error::other(GivenUp)));
         }
+    }
+}
+
+pub(crate) type Panic = Box<dyn Any + Send>;
+
+/// Count of completed requests, and the first panic of a completion.
+#[derive(Debug, Default)]
+pub struct Group {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    nr_done: usize,
+    panic: Option<Panic>,
+}
+
+impl Group {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn one_is_done(&self, panic: Option<Panic>) {
+        let mut state = self.lock();
+        state.nr_done += 1;
+        if state.panic.is_none() {
+            state.panic = panic;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Returns the number of completed requests.
+    pub fn nr_done(&self) -> usize {
+        self.lock().nr_done
+    }
+
+    pub(crate) fn wait_for(&self, nr: usize) -> usize {
+        self.changed
+            .wait_while(self.lock(), |state| state.nr_done < nr)
+            .unwrap_or_else(PoisonError::into_inner)
+            .nr_done
+    }
+
+    /// Removes the first panic of a completion.
+    pub fn take_panic(&self) -> Option<Panic> {
+        self.lock().panic.take()
     }
 }

@@ -5,25 +5,22 @@
 //! `tests/forked.rs`.
 
 mod choice;
-mod group_lane;
 mod interface;
 mod job;
 mod queue;
-mod settings;
 mod sync;
 #[cfg(all(target_os = "linux", not(loom)))]
 mod uring;
 mod waker_threads;
 mod worker;
 
-pub use self::choice::{Choice, Chosen, Reason, Settings};
+pub use self::choice::{Choice, Chosen, Reason, Refusal, Settings, UringSettings};
 #[cfg(feature = "testing")]
 pub(crate) use self::interface::MOST_SPANS;
 pub use self::interface::{Engine, Lane, Limits};
 #[cfg(feature = "testing")]
 pub use self::job::Steps;
 pub use self::job::{Job, Target};
-pub use self::settings::{Refusal, UringSettings};
 pub use self::sync::SyncEngine;
 #[cfg(all(target_os = "linux", not(loom)))]
 pub use self::uring::UringEngine;

@@ -15,10 +15,10 @@ use pagewell_sync::process::ProcessId;
 use pagewell_sync::thread::spawn_named;
 use pagewell_sync::{Condvar, Mutex, MutexGuard};
 
-use super::group_lane::GroupLane;
 use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::{Job, Steps as _};
 use super::queue::{OfStorage, Queue};
+use super::sync::GroupLane;
 use crate::backend::Sealed;
 use crate::file::check_process;
 

@@ -13,16 +13,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pagewell_sync::bytes::{RacyBytes, RacySource};
 use pagewell_sync::process::ProcessId;
 
-use super::begun::Begun;
 use super::blocks::{self, Blocks};
 use super::direct::{self, Direct};
-use super::forked::check_process;
 use super::gate::Gate;
 use super::identity::{self, AmbiguousFile};
-use super::lock::LockWait;
+use super::lock::{LockWait, check_process};
 use super::options::{FileLock, FileOptions};
 use super::place::Place;
-use super::{descriptor, file_system, lock, open, size_limit, sync, transfer};
+use super::sync::{self, Begun};
+use super::{file_system, lock, open, transfer};
 use crate::backend::{
     Backend, FileId, Kind as What, RawFile, Request, Sealed, Transfers, read_only, too_large,
 };
@@ -113,13 +112,13 @@ impl FileBackend {
     /// nothing. Fails as [`from_file`](Self::from_file) does.
     pub fn check_readable(file: &File) -> io::Result<FileId> {
         let (_, stat) = Kind::of(file)?;
-        descriptor::check_readable(file)?;
+        open::check_readable(file)?;
         Ok(identity::id_from(&stat))
     }
 
     /// Sets the mode of transfers of a descriptor whose flags are those of the program.
     fn set_direct(&mut self, direct: Direct) -> io::Result<()> {
-        descriptor::clear_flags(&self.file)?;
+        open::clear_flags(&self.file)?;
         self.direct = direct::State::new(&self.file, direct)?;
         Ok(())
     }
@@ -306,7 +305,7 @@ impl UnlockedFile {
     pub fn from_file(file: File, options: &FileOptions) -> io::Result<Self> {
         // `new` checks the kind of the file, so that check comes first.
         let mut backend = FileBackend::new(file, Access::Read, Direct::Never)?;
-        descriptor::check_writable(&backend.file)?;
+        open::check_writable(&backend.file)?;
         let place = Mutex::new(Place::unnamed());
         backend.access = Access::Write { place };
         Ok(Self {
@@ -542,13 +541,13 @@ impl Backend for FileBackend {
             Kind::Regular => {
                 // A direct write of the tail writes a whole block.
                 let unit = self.direct.unit().unwrap_or(1) as u64;
-                size_limit::check(
+                file_system::check_size(
                     &self.file,
                     size.checked_next_multiple_of(unit).unwrap_or(size),
                 )
             }
             // A device may have grown since the open.
-            Kind::BlockDevice => size_limit::check_device(self.size_now()?, size),
+            Kind::BlockDevice => file_system::check_device(self.size_now()?, size),
         }
     }
 

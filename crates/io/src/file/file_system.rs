@@ -1,15 +1,15 @@
-//! File systems that generate the contents of files at a read.
+//! File systems that generate the contents of files at a read, and limits on sizes.
 
 #![allow(unsafe_code)] // A system call.
 #![allow(clippy::unnecessary_cast)] // The types of the constants differ between C libraries.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
-use pagewell_sync::system;
+use pagewell_sync::system::{self, Resource};
 
 use super::open::again;
 
@@ -64,4 +64,35 @@ fn is_on(file: &File, types: &[i64]) -> io::Result<bool> {
     // SAFETY: the call has succeeded, so the answer is initialized.
     let answer = unsafe { answer.assume_init() };
     Ok(types.contains(&(answer.f_type as i64)))
+}
+
+/// Checks a new size against the limits of the process and the file system.
+pub(super) fn check_size(mut file: &File, size: u64) -> io::Result<()> {
+    // The kernel sends SIGXFSZ at a write past this limit.
+    if let Some(limit) = Resource::FileSize.limit()
+        && size > limit
+    {
+        return Err(too_large(format!(
+            "the process may write the first {limit} bytes of a file: raise RLIMIT_FSIZE"
+        )));
+    }
+    // The kernel rejects a seek past the file system's limit. Transfers do not use this position.
+    match file.seek(SeekFrom::Start(size)) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            Err(too_large("the file system limits its files to less".into()))
+        }
+        // Other errors say nothing about the size.
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn check_device(end: u64, size: u64) -> io::Result<()> {
+    match size <= end {
+        true => Ok(()),
+        false => Err(too_large(format!("the device has {end} bytes"))),
+    }
+}
+
+fn too_large(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, text)
 }

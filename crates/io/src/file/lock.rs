@@ -1,19 +1,22 @@
-//! Write lock that excludes a second writer.
+//! Write lock that excludes a second writer, and restriction of a file to one process.
 //!
 //! The lock belongs to the open file description. A lock of the process (`F_SETLK`) would end when
 //! the process closes any descriptor of the file, and would not exclude its other writers.
 
 #![allow(unsafe_code)] // One system call.
 
+use std::error::Error;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{process, thread};
 
-use super::open::again;
+use pagewell_sync::process::ProcessId;
+
+use super::open::{FailedStep, again};
 use super::options::FileLock;
-use super::step::FailedStep;
 
 /// Locks the whole of `file`, including bytes appended later. Fails with
 /// [`io::ErrorKind::ResourceBusy`] if a process or another open file description has a lock, and
@@ -106,3 +109,38 @@ pub(super) fn whole(kind: libc::c_int) -> libc::flock {
         l_pid: 0,
     }
 }
+
+/// Returns [`Forked`], as an error, in every process but `opener`. Caches in it and in a forked
+/// child would overwrite each other's pages, since the two share open files but not memory.
+pub(crate) fn check_process(opener: ProcessId) -> io::Result<()> {
+    if opener.is_current() {
+        return Ok(());
+    }
+    Err(io::Error::other(Forked {
+        opened_by: opener.id(),
+        used_by: process::id(),
+    }))
+}
+
+/// Error of a process that used a file opened before the `fork` that created the process. The
+/// call's [`io::Error`] wraps it (see [`io::Error::get_ref`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Forked {
+    /// Id of the process that opened the file.
+    pub opened_by: u32,
+    /// Id of the process that used the file.
+    pub used_by: u32,
+}
+
+impl fmt::Display for Forked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "cannot use the file in process {} after a fork: process {} opened it",
+            self.used_by, self.opened_by
+        )
+    }
+}
+
+impl Error for Forked {}

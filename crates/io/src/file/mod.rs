@@ -28,21 +28,16 @@
 //!
 //! Tested by `tests/contract.rs`, `tests/direct.rs`, `tests/file.rs`, `file/tests.rs`.
 
-mod begun;
 mod blocks;
-mod descriptor;
 mod direct;
 mod file_backend;
 mod file_system;
-mod forked;
 mod gate;
 pub mod identity;
 mod lock;
 mod open;
 mod options;
 mod place;
-mod size_limit;
-mod step;
 mod sync;
 mod transfer;
 
@@ -53,10 +48,9 @@ mod tests;
 pub use self::blocks::{Blocks, are_aligned, read as read_blocks, write as write_blocks};
 pub use self::direct::Direct;
 pub use self::file_backend::{FileBackend, UnlockedFile};
-pub use self::forked::Forked;
-pub(crate) use self::forked::check_process;
 #[cfg(feature = "testing")]
 pub use self::gate::{Alone, Gate, Shared};
-pub use self::lock::LockWait;
+pub(crate) use self::lock::check_process;
+pub use self::lock::{Forked, LockWait};
 pub use self::options::{FileLock, FileOptions};
 pub use self::transfer::MOST_BYTES;

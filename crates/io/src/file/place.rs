@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use super::file_system;
 use super::identity;
+use super::open::FailedStep;
 use super::open::{self, again, c_string};
 use super::options::FileOptions;
-use super::step::FailedStep;
 use super::sync;
 use crate::backend::FileId;
 

@@ -32,11 +32,11 @@ use pagewell_sync::ledger::{self, Resource};
 use pagewell_sync::parking::keep_wakers;
 use pagewell_sync::thread::spawn;
 
-use super::pool::Pool;
+use super::lane::Pool;
 use super::ring::{Outcome, Ring, Use};
+use crate::engine::choice::{Refusal, UringSettings};
 use crate::engine::job::{Job, Steps as _};
 use crate::engine::queue::{OfStorage, Queue};
-use crate::engine::settings::{Refusal, UringSettings};
 
 #[derive(Debug)]
 pub(super) struct Inbox {

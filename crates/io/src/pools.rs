@@ -72,47 +72,33 @@ impl<T: Send + 'static> Errand<T> {
     /// Returns the result of the call, once; `None` if the call was never made, or its result was
     /// already returned. While the call is pending, stores the waker. Resumes a panic of the call.
     pub fn poll(&self, context: &Context<'_>) -> Poll<Option<T>> {
+        // The clone and the drop of a waker run code of the program, so not with the lock.
+        let mut waker = None;
         let mut state = lock(&self.0);
+        let is_same = |waker: &Waker| waker.will_wake(context.waker());
+        if matches!(&*state, State::Begun(waker) if !waker.as_ref().is_some_and(is_same)) {
+            drop(state);
+            waker = Some(context.waker().clone());
+            state = lock(&self.0);
+        }
         match &mut *state {
-            State::Begun(waker) => {
-                let is_same = waker
-                    .as_ref()
-                    .is_some_and(|waker| waker.will_wake(context.waker()));
-                if !is_same {
-                    // Cloning and dropping a waker runs code of the program.
-                    drop(state);
-                    return self.leave(context.waker().clone());
+            State::Begun(before) => {
+                // Without a new waker, the task's is there already.
+                if waker.is_some() {
+                    mem::swap(before, &mut waker);
                 }
                 Poll::Pending
             }
             State::Done(outcome) => {
                 let outcome = outcome.take();
                 drop(state);
-                Poll::Ready(told(outcome))
+                let result = |outcome: thread::Result<T>| {
+                    outcome.unwrap_or_else(|panic| resume_unwind(panic))
+                };
+                Poll::Ready(outcome.map(result))
             }
         }
     }
-
-    fn leave(&self, waker: Waker) -> Poll<Option<T>> {
-        let mut state = lock(&self.0);
-        match &mut *state {
-            State::Begun(before) => {
-                let before = before.replace(waker);
-                drop(state);
-                drop(before);
-                Poll::Pending
-            }
-            State::Done(outcome) => {
-                let outcome = outcome.take();
-                drop(state);
-                Poll::Ready(told(outcome))
-            }
-        }
-    }
-}
-
-fn told<T>(outcome: Option<thread::Result<T>>) -> Option<T> {
-    outcome.map(|outcome| outcome.unwrap_or_else(|panic| resume_unwind(panic)))
 }
 
 /// The I/O engine, and three sets of threads. `callers` make offloaded calls, which may wait for
@@ -203,27 +189,17 @@ impl Engines {
 
     /// Submits an offloaded call. `key` identifies the file ([`WorkerEngine::call`]).
     pub fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
-        let callers = self.callers.get_or_init(|| {
-            // The closure acquires no lock, so no other thread of a simulation runs during it.
-            WorkerEngine::for_calls(WorkerSettings {
-                threads: CALLERS,
-                per_storage: CALLERS_OF_FILE,
-                ..WorkerSettings::default()
-            })
-        });
+        // The closure acquires no lock, so no other thread of a simulation runs during it.
+        let callers = self
+            .callers
+            .get_or_init(|| threads(CALLERS, CALLERS_OF_FILE));
         callers.call(key, call);
     }
 
     /// Submits a call of a page codec to the decoder threads. `key` identifies the file.
     pub fn restore(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
-        let restorers = self.restorers.get_or_init(|| {
-            WorkerEngine::for_calls(WorkerSettings {
-                threads: RESTORERS,
-                per_storage: RESTORERS_OF_FILE,
-                ..WorkerSettings::default()
-            })
-        });
-        restorers.call(key, call);
+        let restorers = || threads(RESTORERS, RESTORERS_OF_FILE);
+        self.restorers.get_or_init(restorers).call(key, call);
     }
 
     /// Returns the threads that call wakers.
@@ -235,6 +211,14 @@ impl Engines {
     pub fn engine(&self) -> &dyn Engine {
         &*self.chosen().engine
     }
+}
+
+fn threads(threads: usize, per_storage: usize) -> WorkerEngine {
+    WorkerEngine::for_calls(WorkerSettings {
+        threads,
+        per_storage,
+        ..WorkerSettings::default()
+    })
 }
 
 impl Drop for Engines {

@@ -74,38 +74,14 @@ impl Engine for SyncEngine {
     }
 
     fn lane(&self) -> Box<dyn Lane + '_> {
-        Box::new(GroupLane::new(&Now))
-    }
-}
-
-/// Like [`SyncEngine`], but performs a request at once, even within a completion.
-#[derive(Debug)]
-struct Now;
-
-impl Sealed for Now {}
-
-impl Engine for Now {
-    fn name(&self) -> &'static str {
-        "sync"
-    }
-
-    fn limits(&self) -> Limits {
-        SyncEngine.limits()
-    }
-
-    fn submit(&self, job: Job) {
-        job.perform();
-    }
-
-    fn lane(&self) -> Box<dyn Lane + '_> {
-        Box::new(GroupLane::new(self))
+        // At once, even within a completion.
+        Box::new(GroupLane::new(Job::perform))
     }
 }
 
 /// Submission context of the `sync` and `worker` engines, which counts completions.
-#[derive(Debug)]
-pub(super) struct GroupLane<'e> {
-    engine: &'e dyn Engine,
+pub(super) struct GroupLane<S: Fn(Job)> {
+    submit: S,
     process: ProcessId,
     group: Arc<Group>,
     /// The last submitted job, which the engine does not have yet. If the thread waits for all its
@@ -116,10 +92,10 @@ pub(super) struct GroupLane<'e> {
     nr_told: usize,
 }
 
-impl<'e> GroupLane<'e> {
-    pub(super) fn new(engine: &'e dyn Engine) -> Self {
+impl<S: Fn(Job)> GroupLane<S> {
+    pub(super) fn new(submit: S) -> Self {
         Self {
-            engine,
+            submit,
             process: ProcessId::current(),
             group: Arc::default(),
             last: None,
@@ -127,30 +103,28 @@ impl<'e> GroupLane<'e> {
             nr_told: 0,
         }
     }
-}
 
-impl GroupLane<'_> {
     /// In a child forked since the creation, fails the job in `last`, and ignores the requests in
     /// flight, which are the parent's. Returns the number of failed jobs, or `None` in the parent.
     fn leave_to_parent(&mut self) -> Option<usize> {
-        check_process(self.process).err()?;
-        let nr = usize::from(self.last.is_some());
-        if let Some(last) = self.last.take() {
-            last.complete(check_process(self.process).map(|()| 0));
-        }
+        let forked = check_process(self.process).err()?;
         self.nr_told = self.nr_submitted;
-        Some(nr)
+        let last = self.last.take();
+        Some(last.map_or(0, |last| {
+            last.complete(Err(forked));
+            1
+        }))
     }
 }
 
-impl Sealed for GroupLane<'_> {}
+impl<S: Fn(Job)> Sealed for GroupLane<S> {}
 
-impl Lane for GroupLane<'_> {
+impl<S: Fn(Job)> Lane for GroupLane<S> {
     fn submit(&mut self, mut job: Job) {
         job.join(&self.group);
         self.nr_submitted += 1;
         if let Some(before) = self.last.replace(job) {
-            self.engine.submit(before);
+            (self.submit)(before);
         }
     }
 
@@ -161,7 +135,7 @@ impl Lane for GroupLane<'_> {
         let waits_for_all = nr != 0 && nr >= self.nr_in_flight();
         match self.last.take() {
             Some(last) if waits_for_all => last.perform(),
-            Some(last) => self.engine.submit(last),
+            Some(last) => (self.submit)(last),
             None => {}
         }
         let nr = nr.min(self.nr_in_flight());
@@ -179,7 +153,7 @@ impl Lane for GroupLane<'_> {
     }
 }
 
-impl Drop for GroupLane<'_> {
+impl<S: Fn(Job)> Drop for GroupLane<S> {
     fn drop(&mut self) {
         if self.leave_to_parent().is_some() {
             return;

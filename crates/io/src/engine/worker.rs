@@ -305,7 +305,7 @@ impl Engine for WorkerEngine {
     }
 
     fn lane(&self) -> Box<dyn Lane + '_> {
-        Box::new(GroupLane::new(self))
+        Box::new(GroupLane::new(|job| self.submit(job)))
     }
 }
 

@@ -71,11 +71,6 @@ struct State {
     is_closed: bool,
 }
 
-enum Next {
-    Perform(Task),
-    End,
-}
-
 enum Task {
     Job(Job),
     /// The number is the key of [`WorkerEngine::call`].
@@ -232,7 +227,7 @@ impl Shared {
 
     fn work(self: &Arc<Self>) {
         self.lock().nr_idle -= 1;
-        while let Next::Perform(job) = self.next() {
+        while let Some(job) = self.next() {
             if !self.perform(job) {
                 return;
             }
@@ -250,12 +245,13 @@ impl Shared {
         true
     }
 
-    fn next(self: &Arc<Self>) -> Next {
+    /// Waits for the next task. Returns `None` if the thread is to end.
+    fn next(self: &Arc<Self>) -> Option<Task> {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.queue.pop() {
                 self.bring_thread(&mut state);
-                return Next::Perform(job);
+                return Some(job);
             }
             if state.is_closed {
                 break;
@@ -272,7 +268,7 @@ impl Shared {
             }
         }
         state.nr_threads -= 1;
-        Next::End
+        None
     }
 }
 

@@ -7,10 +7,13 @@
 
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 use std::sync::{Mutex, PoisonError};
 
-use pagewell_sync::atomic::{AtomicU64, Ordering};
+use pagewell_sync::atomic::{AtomicU32, Ordering};
 
+use super::open::{again, flags};
 use crate::backend::{Buffered, Transfers};
 
 /// Policy for direct I/O of a file.
@@ -29,10 +32,16 @@ pub enum Direct {
 /// Maximum supported alignment in bytes.
 const PAGE: usize = 4096;
 
+/// Value of `State::refusal` after the system rejected a smaller alignment than [`PAGE`].
+const BY_PAGE: u32 = u32::MAX;
+
 #[derive(Debug)]
 pub(super) struct State {
-    word: AtomicU64,
-    /// Locked while the word and the flag change.
+    /// Transfers as long as the system has rejected none.
+    first: Transfers,
+    /// 0, [`BY_PAGE`], or the error number by which the system rejected direct transfers.
+    refusal: AtomicU32,
+    /// Locked while the refusal and the flag change.
     change: Mutex<()>,
     asked: Direct,
 }
@@ -65,7 +74,8 @@ impl State {
             return Err(refusal(reason));
         }
         Ok(Self {
-            word: AtomicU64::new(pack(transfers)),
+            first: transfers,
+            refusal: AtomicU32::new(0),
             change: Mutex::new(()),
             asked,
         })
@@ -74,7 +84,11 @@ impl State {
     pub(super) fn transfers(&self) -> Transfers {
         // ORDERING: Relaxed; the word publishes no other memory. A transfer that is made according
         // to an old value succeeds, or is rejected and repeated.
-        unpack(self.word.load(Ordering::Relaxed))
+        match self.refusal.load(Ordering::Relaxed) {
+            0 => self.first,
+            BY_PAGE => Transfers::Direct { alignment: PAGE },
+            errno => Transfers::Buffered(Buffered::RefusedAtTransfer(errno.cast_signed())),
+        }
     }
 
     pub(super) fn unit(&self) -> Option<usize> {
@@ -101,15 +115,15 @@ impl State {
             return Ok(());
         }
         let next = if unit < PAGE {
-            Transfers::Direct { alignment: PAGE }
+            BY_PAGE
         } else if self.asked == Direct::Auto {
             set_flag(file, false)?;
-            Transfers::Buffered(Buffered::RefusedAtTransfer(errno))
+            errno.cast_unsigned()
         } else {
             return Err(error);
         };
         // ORDERING: Relaxed, as in `transfers`.
-        self.word.store(pack(next), Ordering::Relaxed);
+        self.refusal.store(next, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -131,45 +145,9 @@ fn switch_on(file: &File, alignment: usize) -> Transfers {
     }
 }
 
-/// The variant is in the low byte, the error number or alignment above it.
-fn pack(transfers: Transfers) -> u64 {
-    let (tag, number) = match transfers {
-        Transfers::Direct { alignment } => (0, alignment as u64),
-        Transfers::Buffered(Buffered::NotAsked) => (1, 0),
-        Transfers::Buffered(Buffered::NoAlignment) => (2, 0),
-        Transfers::Buffered(Buffered::TooCoarse(alignment)) => (3, u64::from(alignment)),
-        Transfers::Buffered(Buffered::RefusedAtOpen(errno)) => {
-            (4, u64::from(errno.cast_unsigned()))
-        }
-        Transfers::Buffered(Buffered::RefusedAtTransfer(errno)) => {
-            (5, u64::from(errno.cast_unsigned()))
-        }
-    };
-    tag | number << 8
-}
-
-fn unpack(word: u64) -> Transfers {
-    let number = (word >> 8) as u32;
-    Transfers::Buffered(match word & 0xFF {
-        0 => {
-            return Transfers::Direct {
-                alignment: number as usize,
-            };
-        }
-        1 => Buffered::NotAsked,
-        2 => Buffered::NoAlignment,
-        3 => Buffered::TooCoarse(number),
-        4 => Buffered::RefusedAtOpen(number.cast_signed()),
-        _ => Buffered::RefusedAtTransfer(number.cast_signed()),
-    })
-}
-
 /// Returns the alignment of positions and memory for direct I/O, or 0 if no valid one is known.
 #[cfg(target_os = "linux")]
 fn told(file: &File) -> u32 {
-    use std::mem::MaybeUninit;
-    use std::os::fd::AsRawFd;
-
     let mut answer = MaybeUninit::<libc::statx>::zeroed();
     // SAFETY: the descriptor is open, the path ends with NUL, and `answer` has the right size.
     let result = unsafe {
@@ -201,22 +179,13 @@ fn told(_: &File) -> u32 {
 
 #[cfg(target_os = "linux")]
 fn set_flag(file: &File, is_direct: bool) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-
-    // SAFETY: the descriptor is open, and the command takes no argument.
-    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
-    if flags == -1 {
-        return Err(io::Error::last_os_error());
-    }
+    let flags = flags(file)?;
     let flags = match is_direct {
         true => flags | libc::O_DIRECT,
         false => flags & !libc::O_DIRECT,
     };
     // SAFETY: the descriptor is open, and the argument of the command is a number.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
+    again(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) }).map(drop)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -227,22 +196,6 @@ fn set_flag(_: &File, _: bool) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_word_has_all_of_it() {
-        let all = [
-            Transfers::Direct { alignment: 512 },
-            Transfers::Direct { alignment: 4096 },
-            Transfers::Buffered(Buffered::NotAsked),
-            Transfers::Buffered(Buffered::NoAlignment),
-            Transfers::Buffered(Buffered::TooCoarse(1 << 31)),
-            Transfers::Buffered(Buffered::RefusedAtOpen(libc::EINVAL)),
-            Transfers::Buffered(Buffered::RefusedAtTransfer(-1)),
-        ];
-        for transfers in all {
-            assert_eq!(unpack(pack(transfers)), transfers);
-        }
-    }
 
     fn state(asked: Direct, told: u32) -> io::Result<State> {
         let file = pagewell_testkit::scratch::file();

@@ -134,7 +134,7 @@ pub(super) fn check_writable(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-fn flags(file: &File) -> io::Result<libc::c_int> {
+pub(super) fn flags(file: &File) -> io::Result<libc::c_int> {
     // SAFETY: the descriptor is open, and the command takes no memory.
     again(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })
 }

@@ -278,6 +278,28 @@ fn a_file_that_was_not_opened_for_reading_is_refused() {
 }
 
 #[test]
+fn an_open_file_is_written_under_its_lock() {
+    let options = FileOptions::default();
+    let file = pagewell_testkit::scratch::file();
+    std::fs::write(file.path(), b"old").unwrap();
+    let open = || File::options().read(true).write(true).open(file.path());
+    let backend = FileBackend::from_file_writable(open().unwrap(), &options).unwrap();
+    write(&backend, 2, b"new").unwrap();
+    backend.sync_data().unwrap();
+    assert_eq!(read_all(&backend), b"olnew");
+    let error = FileBackend::from_file_writable(open().unwrap(), &options).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+    drop(backend);
+    let reader = File::open(file.path()).unwrap();
+    let error = FileBackend::from_file_writable(reader, &options).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+    assert_eq!(std::fs::read(file.path()).unwrap(), b"olnew");
+    let options = options.truncate();
+    let backend = FileBackend::from_file_writable(open().unwrap(), &options).unwrap();
+    assert_eq!(backend.size().unwrap(), 0);
+}
+
+#[test]
 fn a_backend_that_cannot_be_written_says_so_and_changes_nothing() {
     let dir = pagewell_testkit::scratch::dir();
     let file = content(100);

@@ -10,7 +10,7 @@ use super::direct::Direct;
 #[must_use]
 pub struct FileOptions {
     missing: Missing,
-    content: Content,
+    truncates: bool,
     direct: Direct,
     mode: Option<u32>,
     lock: FileLock,
@@ -45,19 +45,12 @@ enum Missing {
     Require,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Content {
-    #[default]
-    Keep,
-    Truncate,
-}
-
 impl FileOptions {
     /// Creates the default options.
     pub const fn new() -> Self {
         Self {
             missing: Missing::Fail,
-            content: Content::Keep,
+            truncates: false,
             direct: Direct::Never,
             mode: None,
             lock: FileLock::Exclusive,
@@ -78,7 +71,7 @@ impl FileOptions {
 
     /// Truncates an existing file to zero bytes, after it is locked against other writers.
     pub const fn truncate(mut self) -> Self {
-        self.content = Content::Truncate;
+        self.truncates = true;
         self
     }
 
@@ -121,7 +114,7 @@ impl FileOptions {
 
     /// Returns `true` if an existing file is truncated.
     pub const fn truncates(self) -> bool {
-        matches!(self.content, Content::Truncate)
+        self.truncates
     }
 
     /// Returns `true` if the file must be missing.

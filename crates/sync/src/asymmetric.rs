@@ -38,7 +38,7 @@ impl Fences {
     /// Probes for `membarrier(2)` and registers the process for it.
     pub fn new() -> Self {
         Self {
-            has_membarrier: imp::register(),
+            has_membarrier: membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED),
         }
     }
 
@@ -72,8 +72,8 @@ impl Fences {
     pub fn heavy(self) -> Result<(), Refused> {
         // ORDERING: SeqCst; orders this thread's accesses, and pairs with a symmetric `light`.
         fence(Ordering::SeqCst);
-        if self.has_membarrier {
-            imp::barrier()?;
+        if self.has_membarrier && !membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
+            return Err(Refused);
         }
         Ok(())
     }
@@ -85,37 +85,11 @@ impl Default for Fences {
     }
 }
 
-#[cfg(all(target_os = "linux", not(loom)))]
-mod imp {
-    use super::Refused;
-
-    fn membarrier(command: libc::c_int) -> bool {
-        // SAFETY: the arguments of the system call are numbers.
-        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+/// Returns `true` if `membarrier(2)` executes `command`. Models have no such call.
+fn membarrier(command: libc::c_int) -> bool {
+    if cfg!(loom) {
+        return false;
     }
-
-    pub(super) fn register() -> bool {
-        membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
-    }
-
-    pub(super) fn barrier() -> Result<(), Refused> {
-        if membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-            Ok(())
-        } else {
-            Err(Refused)
-        }
-    }
-}
-
-#[cfg(not(all(target_os = "linux", not(loom))))]
-mod imp {
-    use super::Refused;
-
-    pub(super) fn register() -> bool {
-        false
-    }
-
-    pub(super) fn barrier() -> Result<(), Refused> {
-        Ok(())
-    }
+    // SAFETY: the arguments of the system call are numbers.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }

@@ -437,37 +437,27 @@ const MOST_ENTRIES: u32 = 256;
 
 fn set_up(depth: u32, usage: Use) -> io::Result<IoUring> {
     let entries = depth.clamp(8, MOST_ENTRIES);
-    let builder = || {
+    let mut result = Err(io::Error::from_raw_os_error(libc::EINVAL));
+    // Older kernels reject unknown flags, so try the newest first.
+    for (is_newer, is_newest) in [(true, true), (true, false), (false, false)] {
+        if is_newest && matches!(usage, Use::Any) {
+            continue;
+        }
         let mut builder = IoUring::builder();
         // One more than the number of jobs, for an entry that is not a job.
         builder
             .dontfork()
             .setup_cqsize((depth + 1).max(entries + 1).next_power_of_two());
-        builder
-    };
-    // Older kernels reject unknown flags, so try the newest first.
-    let mut wishes = Vec::new();
-    match usage {
-        Use::OneThread => {
-            let mut newest = builder();
-            newest
+        if is_newer {
+            builder
                 .setup_submit_all()
-                .setup_single_issuer()
                 .setup_coop_taskrun()
                 .setup_taskrun_flag();
-            wishes.push(newest);
         }
-        Use::Any => {}
-    }
-    let mut newer = builder();
-    newer
-        .setup_submit_all()
-        .setup_coop_taskrun()
-        .setup_taskrun_flag();
-    wishes.extend([newer, builder()]);
-    let mut result = Err(io::Error::from_raw_os_error(libc::EINVAL));
-    for wish in wishes {
-        result = wish.build(entries);
+        if is_newest {
+            builder.setup_single_issuer();
+        }
+        result = builder.build(entries);
         match &result {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             _ => break,

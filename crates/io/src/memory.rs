@@ -16,38 +16,29 @@ const DEVICE: u64 = u64::MAX;
 pub struct MemoryBackend {
     bytes: RwLock<Vec<u8>>,
     id: FileId,
-    access: Access,
+    /// Number of bytes to which the file may grow. `None`: the file is read-only.
+    limit: Option<usize>,
     nr_syncs: AtomicU64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Access {
-    Read,
-    /// The file may grow to this number of bytes.
-    Write {
-        limit: usize,
-    },
 }
 
 impl MemoryBackend {
     /// Creates a read-only file with these bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
-        Self::with_access(bytes, Access::Read)
+        Self::with_limit(bytes, None)
     }
 
     /// Creates a writable file with these bytes. It may grow as long as memory is available.
     pub fn writable(bytes: Vec<u8>) -> Self {
-        let limit = isize::MAX.cast_unsigned();
-        Self::with_access(bytes, Access::Write { limit })
+        Self::writable_up_to(isize::MAX.cast_unsigned(), bytes)
     }
 
     /// Creates a writable file as on a device that is full at `limit` bytes: a call that would
     /// extend the file further fails, in general with [`io::ErrorKind::StorageFull`].
     pub fn writable_up_to(limit: usize, bytes: Vec<u8>) -> Self {
-        Self::with_access(bytes, Access::Write { limit })
+        Self::with_limit(bytes, Some(limit))
     }
 
-    fn with_access(bytes: Vec<u8>, access: Access) -> Self {
+    fn with_limit(bytes: Vec<u8>, limit: Option<usize>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             bytes: RwLock::new(bytes),
@@ -56,7 +47,7 @@ impl MemoryBackend {
                 // ORDERING: Relaxed; only the uniqueness of the number matters.
                 inode: NEXT.fetch_add(1, Ordering::Relaxed),
             },
-            access,
+            limit,
             nr_syncs: AtomicU64::new(0),
         }
     }
@@ -81,10 +72,7 @@ impl MemoryBackend {
     }
 
     fn limit(&self) -> io::Result<usize> {
-        match self.access {
-            Access::Read => Err(read_only()),
-            Access::Write { limit } => Ok(limit),
-        }
+        self.limit.ok_or_else(read_only)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -138,7 +126,7 @@ impl Backend for MemoryBackend {
     }
 
     fn is_writable(&self) -> bool {
-        self.access != Access::Read
+        self.limit.is_some()
     }
 
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {

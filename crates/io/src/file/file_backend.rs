@@ -37,7 +37,8 @@ pub struct FileBackend {
     /// Whether the open may have created the file, or a write or a change of size was made.
     may_be_changed: AtomicBool,
     kind: Kind,
-    access: Access,
+    /// Name of a file that is open for writing. No sync includes the name of a block device.
+    place: Option<Mutex<Place>>,
     process: ProcessId,
     begun: Mutex<Begun>,
     direct: direct::State,
@@ -69,15 +70,6 @@ impl Kind {
     }
 }
 
-#[derive(Debug)]
-enum Access {
-    Read,
-    /// No sync includes the name of a block device.
-    Write {
-        place: Mutex<Place>,
-    },
-}
-
 impl FileBackend {
     /// Opens the file at `path` for reading. Acquires no lock, so a writer may use it concurrently.
     ///
@@ -91,7 +83,7 @@ impl FileBackend {
     /// [`io::ErrorKind::Unsupported`] if [`Direct::Always`] cannot be satisfied.
     pub fn open_for_reading(path: &Path, direct: Direct) -> io::Result<Self> {
         let file = open::at_path(path, libc::O_RDONLY, 0).map_err(refine)?;
-        Self::new(file, Access::Read, direct)
+        Self::new(file, None, direct)
     }
 
     /// Creates a read-only backend from an open, readable file. Fails as [`open`](Self::open) does.
@@ -103,7 +95,7 @@ impl FileBackend {
     /// the descriptor share `O_DIRECT`. Fails as [`open_for_reading`](Self::open_for_reading).
     pub fn from_file_for_reading(file: File, direct: Direct) -> io::Result<Self> {
         Self::check_readable(&file)?;
-        let mut backend = Self::new(file, Access::Read, Direct::Never)?;
+        let mut backend = Self::new(file, None, Direct::Never)?;
         backend.set_direct(direct)?;
         Ok(backend)
     }
@@ -166,15 +158,14 @@ impl FileBackend {
     /// it. The caller [locks](UnlockedFile::lock) it later, and truncates it last.
     pub fn open_unlocked(path: &Path, options: &FileOptions) -> io::Result<UnlockedFile> {
         let (place, file) = Place::open(path, options).map_err(refine)?;
-        let place = Mutex::new(place);
         Ok(UnlockedFile {
-            backend: Self::new(file, Access::Write { place }, options.asked())?,
+            backend: Self::new(file, Some(Mutex::new(place)), options.asked())?,
             lock: options.file_lock(),
             given: None,
         })
     }
 
-    fn new(file: File, access: Access, direct: Direct) -> io::Result<Self> {
+    fn new(file: File, place: Option<Mutex<Place>>, direct: Direct) -> io::Result<Self> {
         let (kind, stat) = Kind::of(&file)?;
         Ok(Self {
             direct: direct::State::new(&file, direct)?,
@@ -183,7 +174,7 @@ impl FileBackend {
             may_be_changed: AtomicBool::new(stat.st_size == 0),
             file,
             kind,
-            access,
+            place,
             process: ProcessId::current(),
             begun: Mutex::default(),
             gate: Gate::default(),
@@ -227,10 +218,8 @@ impl FileBackend {
     }
 
     pub(super) fn place(&self) -> io::Result<MutexGuard<'_, Place>> {
-        match &self.access {
-            Access::Read => Err(read_only()),
-            Access::Write { place } => Ok(place.lock().unwrap_or_else(PoisonError::into_inner)),
-        }
+        let place = self.place.as_ref().ok_or_else(read_only)?;
+        Ok(place.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Syncs the file by `sync`, then its directory, if the file's name may not be durable yet.
@@ -261,10 +250,7 @@ impl FileBackend {
 
     fn check_writable(&self) -> io::Result<()> {
         check_process(self.process)?;
-        match self.access {
-            Access::Read => Err(read_only()),
-            Access::Write { .. } => Ok(()),
-        }
+        self.place.as_ref().map(drop).ok_or_else(read_only)
     }
 }
 
@@ -304,10 +290,9 @@ impl UnlockedFile {
     /// - The errors of [`FileBackend::open`] for directories and pipes.
     pub fn from_file(file: File, options: &FileOptions) -> io::Result<Self> {
         // `new` checks the kind of the file, so that check comes first.
-        let mut backend = FileBackend::new(file, Access::Read, Direct::Never)?;
+        let mut backend = FileBackend::new(file, None, Direct::Never)?;
         open::check_writable(&backend.file)?;
-        let place = Mutex::new(Place::unnamed());
-        backend.access = Access::Write { place };
+        backend.place = Some(Mutex::new(Place::unnamed()));
         Ok(Self {
             backend,
             lock: options.file_lock(),
@@ -501,7 +486,7 @@ impl Backend for FileBackend {
     }
 
     fn is_writable(&self) -> bool {
-        matches!(self.access, Access::Write { .. })
+        self.place.is_some()
     }
 
     fn write_at(&self, bufs: &[RacySource<'_>], pos: u64) -> io::Result<()> {

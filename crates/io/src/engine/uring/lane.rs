@@ -56,9 +56,10 @@ impl<'p> UringLane<'p> {
                 self.panic = self.panic.take().or(panic);
                 1
             }
-            Outcome::Calls(job) => {
+            Outcome::Calls(mut job) => {
                 self.nr_handed += 1;
-                self.pool.call(job, Some(&self.group));
+                job.join(&self.group);
+                self.pool.workers.submit(job);
                 0
             }
             Outcome::Other => 0,
@@ -93,7 +94,6 @@ impl<'p> UringLane<'p> {
 
     /// Starts submitted jobs as far as the ring has room. Returns the number of completed jobs.
     fn begin(&mut self) -> usize {
-        let mut nr_done = 0;
         if self.staged.is_empty() {
             return 0;
         }
@@ -106,10 +106,10 @@ impl<'p> UringLane<'p> {
             }
             return 0;
         };
-        let mut room = ring.room();
-        if ring.is_given_up() {
-            room = usize::MAX;
-        }
+        let mut room = match ring.is_given_up() {
+            true => usize::MAX,
+            false => ring.room(),
+        };
         let mut outcomes = Vec::new();
         while room != 0
             && let Some(job) = self.staged.pop_front()
@@ -122,8 +122,7 @@ impl<'p> UringLane<'p> {
                 room -= 1;
             }
         }
-        nr_done += self.settle_all(outcomes);
-        nr_done
+        self.settle_all(outcomes)
     }
 
     /// Waits in the ring for `nr` completions, and reaps all. Returns the number of completed jobs.
@@ -275,14 +274,6 @@ impl Pool {
         if rings.len() < MOST_KEPT {
             rings.push(ring);
         }
-    }
-
-    /// Passes `job` to a worker, which performs it by the backend's calls and counts it in `group`.
-    pub(super) fn call(&self, mut job: Job, group: Option<&Arc<Group>>) {
-        if let Some(group) = group {
-            job.join(group);
-        }
-        self.workers.submit(job);
     }
 
     /// Completes `job` on a thread that may block.

@@ -26,11 +26,6 @@ use crate::file::check_process;
 pub struct UringEngine {
     process: ProcessId,
     settings: UringSettings,
-    parts: Parts,
-}
-
-#[derive(Debug)]
-struct Parts {
     pool: Arc<Pool>,
     thread: Option<Handle>,
 }
@@ -48,20 +43,18 @@ impl UringEngine {
         Ok(Self {
             process,
             settings,
-            parts: Parts {
-                thread: Some(thread::start(settings, &pool)?),
-                pool,
-            },
+            thread: Some(thread::start(settings, &pool)?),
+            pool,
         })
     }
 
     /// Passes jobs to the ring's thread, or to the workers if the kernel rejects calls on its ring.
     fn push(&self, jobs: impl IntoIterator<Item = Job>) {
-        let Some(thread) = &self.parts.thread else {
+        let Some(thread) = &self.thread else {
             return;
         };
         for job in thread.inbox.push(jobs) {
-            self.parts.pool.call(job, None);
+            self.pool.workers.submit(job);
         }
     }
 
@@ -76,7 +69,7 @@ impl UringEngine {
         if is_transfer && job.raw_file().is_some() {
             return Some(job);
         }
-        self.parts.pool.call(job, None);
+        self.pool.workers.submit(job);
         None
     }
 }
@@ -89,7 +82,7 @@ impl Engine for UringEngine {
     }
 
     fn limits(&self) -> Limits {
-        let workers = self.parts.pool.workers.limits();
+        let workers = self.pool.workers.limits();
         Limits {
             depth: self.settings.depth as usize,
             per_storage: self.settings.per_storage,
@@ -113,9 +106,9 @@ impl Engine for UringEngine {
 
     fn lane(&self) -> Box<dyn Lane + '_> {
         match check_process(self.process) {
-            Ok(()) => Box::new(UringLane::new(&self.parts.pool)),
+            Ok(()) => Box::new(UringLane::new(&self.pool)),
             // E7: in a child of `fork`, jobs fail, or this thread performs them.
-            Err(_) => self.parts.pool.workers.lane(),
+            Err(_) => self.pool.workers.lane(),
         }
     }
 }
@@ -126,12 +119,12 @@ impl Drop for UringEngine {
     /// not wait if that thread executes the drop. Remaining requests are still performed.
     fn drop(&mut self) {
         if !self.process.is_current() {
-            self.parts.pool.forget();
-            std::mem::forget(self.parts.thread.take());
+            self.pool.forget();
+            std::mem::forget(self.thread.take());
             return;
         }
         let timeout = self.settings.close_timeout;
-        if let Some(thread) = self.parts.thread.take()
+        if let Some(thread) = self.thread.take()
             && !thread.end(timeout)
         {
             use std::io::Write;

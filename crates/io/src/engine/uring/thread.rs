@@ -35,6 +35,7 @@ use pagewell_sync::thread::spawn;
 use super::lane::Pool;
 use super::ring::{Outcome, Ring, Use};
 use crate::engine::choice::{Refusal, UringSettings};
+use crate::engine::interface::Engine as _;
 use crate::engine::job::{Job, Steps as _};
 use crate::engine::queue::{OfStorage, Queue};
 
@@ -366,7 +367,7 @@ impl Thread {
             match outcome {
                 // A completion that is code of the program, or the drop of its backend, may block.
                 Outcome::Done(job, result) => self.pool.complete(job, result),
-                Outcome::Calls(job) => self.pool.call(job, None),
+                Outcome::Calls(job) => self.pool.workers.submit(job),
                 Outcome::Other => {}
             }
         }

@@ -6,9 +6,13 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("Pagewell runs on Linux only");
 // Page numbers, by which arrays are indexed, and atomic words are 64 bits wide.
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("Pagewell needs a 64-bit target");
+
+use std::sync::{PoisonError, TryLockError};
 
 pub mod asymmetric;
 pub mod atomic;
@@ -63,15 +67,12 @@ pub const fn scaled<T: Copy>(real: T, model: T) -> T {
 /// a thread that quiesces the cache, the quiet lock.
 #[cfg_attr(feature = "simulated", track_caller)]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Locks `mutex` like [`lock`]. Returns `None` if it is locked.
 #[cfg_attr(feature = "simulated", track_caller)]
 pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    use std::sync::TryLockError;
     match mutex.try_lock() {
         Ok(guard) => Some(guard),
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -82,13 +83,11 @@ pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 /// Locks `lock` for reading, ignoring poison like [`lock`].
 #[cfg_attr(feature = "simulated", track_caller)]
 pub fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    lock.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Locks `lock` for writing, ignoring poison like [`lock`].
 #[cfg_attr(feature = "simulated", track_caller)]
 pub fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    lock.write().unwrap_or_else(PoisonError::into_inner)
 }

@@ -249,10 +249,7 @@ mod imp {
         Some(super::Identity::new(number, number + 1))
     }
 
-    /// This thread's number and serial.
-    pub fn known_identity() -> Option<super::Identity> {
-        own_identity()
-    }
+    pub use self::own_identity as known_identity;
 }
 
 pub use imp::{known_identity, own_identity, own_number};

@@ -26,7 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 
 use pagewell_sync::bytes::{RacyBytes, RacySource};
-use pagewell_sync::{Condvar, Mutex, MutexGuard};
+use pagewell_sync::{Condvar, Mutex, lock};
 
 use super::spans::{Span, Spans};
 
@@ -285,12 +285,8 @@ struct State {
 }
 
 impl Group {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn one_is_done(&self, panic: Option<Panic>) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.nr_done += 1;
         if state.panic.is_none() {
             state.panic = panic;
@@ -301,18 +297,18 @@ impl Group {
 
     /// Returns the number of completed requests.
     pub fn nr_done(&self) -> usize {
-        self.lock().nr_done
+        lock(&self.state).nr_done
     }
 
     pub(crate) fn wait_for(&self, nr: usize) -> usize {
         self.changed
-            .wait_while(self.lock(), |state| state.nr_done < nr)
+            .wait_while(lock(&self.state), |state| state.nr_done < nr)
             .unwrap_or_else(PoisonError::into_inner)
             .nr_done
     }
 
     /// Removes the first panic of a completion.
     pub fn take_panic(&self) -> Option<Panic> {
-        self.lock().panic.take()
+        lock(&self.state).panic.take()
     }
 }

@@ -116,13 +116,13 @@ fn workers(settings: Settings) -> Arc<dyn Engine> {
     Arc::new(WorkerEngine::new(settings.workers))
 }
 
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(not(loom))]
 fn uring(settings: Settings) -> Result<Arc<dyn Engine>, Refusal> {
     let engine = super::uring::UringEngine::new(settings.uring, settings.workers)?;
     Ok(Arc::new(engine))
 }
 
-#[cfg(not(all(target_os = "linux", not(loom))))]
+#[cfg(loom)]
 fn uring(_: Settings) -> Result<Arc<dyn Engine>, Refusal> {
     Err(Refusal::NotHere)
 }

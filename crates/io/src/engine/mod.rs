@@ -9,7 +9,7 @@ mod interface;
 mod job;
 mod queue;
 mod sync;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(not(loom))]
 mod uring;
 mod waker_threads;
 mod worker;
@@ -22,7 +22,7 @@ pub use self::interface::{Engine, Lane, Limits};
 pub use self::job::Steps;
 pub use self::job::{Job, Target};
 pub use self::sync::SyncEngine;
-#[cfg(all(target_os = "linux", not(loom)))]
+#[cfg(not(loom))]
 pub use self::uring::UringEngine;
 pub use self::waker_threads::WakerThreads;
 pub use self::worker::{WorkerEngine, WorkerSettings};

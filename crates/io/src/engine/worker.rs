@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use pagewell_sync::process::ProcessId;
 use pagewell_sync::thread::spawn_named;
-use pagewell_sync::{Condvar, Mutex, MutexGuard};
+use pagewell_sync::{Condvar, Mutex, lock};
 
 use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::{Job, Steps as _};
@@ -149,7 +149,7 @@ impl WorkerEngine {
     /// Returns the current number of threads.
     #[must_use]
     pub fn nr_threads(&self) -> usize {
-        self.shared.lock().nr_threads
+        lock(&self.shared.state).nr_threads
     }
 
     /// Executes `call`, which may block, on one of the threads. At most
@@ -164,7 +164,7 @@ impl WorkerEngine {
 
     fn push(&self, job: Task) {
         let shared = &self.shared;
-        let mut state = shared.lock();
+        let mut state = lock(&shared.state);
         state.queue.push(job);
         shared.bring_thread(&mut state);
         while state.nr_threads == 0
@@ -174,17 +174,13 @@ impl WorkerEngine {
             if !shared.perform(job) {
                 return;
             }
-            state = shared.lock();
+            state = lock(&shared.state);
             shared.bring_thread(&mut state);
         }
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// If tasks are ready, notifies an idle thread. If more tasks are ready than threads are idle,
     /// first starts a thread, unless the maximum is reached.
     ///
@@ -226,7 +222,7 @@ impl Shared {
     }
 
     fn work(self: &Arc<Self>) {
-        self.lock().nr_idle -= 1;
+        lock(&self.state).nr_idle -= 1;
         while let Some(job) = self.next() {
             if !self.perform(job) {
                 return;
@@ -241,13 +237,13 @@ impl Shared {
         if !self.process.is_current() {
             return false;
         }
-        self.lock().queue.done(key);
+        lock(&self.state).queue.done(key);
         true
     }
 
     /// Waits for the next task. Returns `None` if the thread is to end.
     fn next(self: &Arc<Self>) -> Option<Task> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         loop {
             if let Some(job) = state.queue.pop() {
                 self.bring_thread(&mut state);
@@ -311,7 +307,7 @@ impl Drop for WorkerEngine {
         if !self.shared.process.is_current() {
             return;
         }
-        self.shared.lock().is_closed = true;
+        lock(&self.shared.state).is_closed = true;
         self.shared.changed.notify_all();
     }
 }
@@ -373,7 +369,7 @@ mod tests {
                 of_first.load(Ordering::Relaxed) == 1
             });
             until("its thread is idle", || {
-                of_engine.shared.lock().nr_idle == 1
+                lock(&of_engine.shared.state).nr_idle == 1
             });
             // Delayed, since a call of the key is in progress.
             let same = Arc::clone(&of_first);

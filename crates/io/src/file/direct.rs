@@ -146,7 +146,6 @@ fn switch_on(file: &File, alignment: usize) -> Transfers {
 }
 
 /// Returns the alignment of positions and memory for direct I/O, or 0 if no valid one is known.
-#[cfg(target_os = "linux")]
 fn told(file: &File) -> u32 {
     let mut answer = MaybeUninit::<libc::statx>::zeroed();
     // SAFETY: the descriptor is open, the path ends with NUL, and `answer` has the right size.
@@ -172,12 +171,6 @@ fn told(file: &File) -> u32 {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-fn told(_: &File) -> u32 {
-    0
-}
-
-#[cfg(target_os = "linux")]
 fn set_flag(file: &File, is_direct: bool) -> io::Result<()> {
     let flags = flags(file)?;
     let flags = match is_direct {
@@ -186,11 +179,6 @@ fn set_flag(file: &File, is_direct: bool) -> io::Result<()> {
     };
     // SAFETY: the descriptor is open, and the argument of the command is a number.
     again(|| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) }).map(drop)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn set_flag(_: &File, _: bool) -> io::Result<()> {
-    Err(io::Error::from_raw_os_error(libc::EINVAL))
 }
 
 #[cfg(test)]

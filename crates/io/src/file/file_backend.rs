@@ -61,7 +61,9 @@ impl Kind {
     fn of(file: &File) -> io::Result<(Self, libc::stat)> {
         let stat = identity::stat(file.as_fd())?;
         match stat.st_mode & libc::S_IFMT {
-            libc::S_IFREG if file_system::has_no_size(file, stat.st_size as u64)? => Err(no_size()),
+            libc::S_IFREG if file_system::has_no_size(file, stat.st_size as u64)? => {
+                Err(invalid("the file system reports no size for the file"))
+            }
             libc::S_IFREG => Ok((Self::Regular, stat)),
             libc::S_IFBLK => Ok((Self::BlockDevice, stat)),
             libc::S_IFDIR => Err(io::ErrorKind::IsADirectory.into()),
@@ -292,7 +294,7 @@ impl UnlockedFile {
         // `new` checks the kind of the file, so that check comes first.
         let mut backend = FileBackend::new(file, None, Direct::Never)?;
         open::check_writable(&backend.file)?;
-        backend.place = Some(Mutex::new(Place::unnamed()));
+        backend.place = Some(Mutex::new(Place::of(None)));
         Ok(Self {
             backend,
             lock: options.file_lock(),
@@ -427,18 +429,12 @@ fn refine(error: io::Error) -> io::Error {
     }
 }
 
-fn no_size() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidInput,
-        "the file system reports no size for the file",
-    )
+fn not_a_file() -> io::Error {
+    invalid("neither a regular file nor a block device")
 }
 
-fn not_a_file() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidInput,
-        "neither a regular file nor a block device",
-    )
+fn invalid(reason: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, reason)
 }
 
 fn replaced() -> io::Error {

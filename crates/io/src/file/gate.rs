@@ -6,7 +6,7 @@
 
 use std::sync::PoisonError;
 
-use pagewell_sync::{Condvar, Mutex, MutexGuard};
+use pagewell_sync::{Condvar, Mutex, lock};
 
 /// A reader-writer lock. One thread may acquire a shared hold, and another thread may release it.
 #[derive(Debug, Default)]
@@ -40,21 +40,17 @@ pub struct Alone<'g>(&'g Gate);
 pub struct Shared<'g>(&'g Gate);
 
 impl Gate {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Acquires a hold that [`unshare`](Self::unshare) releases. Returns `false` if it would block.
     #[must_use]
     pub(super) fn try_share(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let may = state.may_share();
         state.nr_shared += usize::from(may);
         may
     }
 
     pub(super) fn unshare(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.nr_shared -= 1;
         if state.nr_shared == 0 && state.nr_waiting != 0 {
             drop(state);
@@ -65,7 +61,7 @@ impl Gate {
     /// Acquires a shared hold. Blocks while a thread has or waits for the exclusive hold.
     pub fn share(&self) -> Shared<'_> {
         self.changed
-            .wait_while(self.lock(), |state| !state.may_share())
+            .wait_while(lock(&self.state), |state| !state.may_share())
             .unwrap_or_else(PoisonError::into_inner)
             .nr_shared += 1;
         Shared(self)
@@ -73,7 +69,7 @@ impl Gate {
 
     /// Acquires the exclusive hold. Blocks while a thread has any hold.
     pub fn alone(&self) -> Alone<'_> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.nr_waiting += 1;
         let mut state = self
             .changed
@@ -87,7 +83,7 @@ impl Gate {
 
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
-        self.0.lock().is_alone = false;
+        lock(&self.0.state).is_alone = false;
         self.0.changed.notify_all();
     }
 }
@@ -117,7 +113,7 @@ mod tests {
             let _alone = other.alone();
             assert!(!other.try_share());
         });
-        until("it waits", || gate.lock().nr_waiting == 1);
+        until("it waits", || lock(&gate.state).nr_waiting == 1);
         assert!(!gate.try_share());
         gate.unshare();
         not_yet("alone beside a share", || alone.is_finished());

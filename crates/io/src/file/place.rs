@@ -34,7 +34,7 @@ pub(super) struct Place {
 }
 
 #[derive(Debug)]
-struct Entry {
+pub(super) struct Entry {
     directory: Arc<File>,
     name: CString,
 }
@@ -119,15 +119,8 @@ impl Place {
         Ok((Self::of(entry), file))
     }
 
-    /// Returns the place of a file that is given by its descriptor.
-    pub(super) const fn unnamed() -> Self {
-        Self {
-            entry: None,
-            unsynced: Vec::new(),
-        }
-    }
-
-    fn of(entry: Option<Entry>) -> Self {
+    /// Returns the place of a file with this entry, or of one that is given by its descriptor.
+    pub(super) fn of(entry: Option<Entry>) -> Self {
         let directories = entry.iter().map(|entry| Arc::clone(&entry.directory));
         let unsynced = directories.collect();
         Self { entry, unsynced }

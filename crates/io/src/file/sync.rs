@@ -15,28 +15,20 @@ use std::os::fd::AsRawFd;
 /// needs. Reports no earlier writeback error: [`await_begun`] or the next sync does. After an error
 /// of the call itself, the system may have dropped pages.
 pub(super) fn begin(file: &File, range: &Range<u64>) -> io::Result<bool> {
-    #[cfg(target_os = "linux")]
-    return match by_range(file, range, libc::SYNC_FILE_RANGE_WRITE) {
+    match by_range(file, range, libc::SYNC_FILE_RANGE_WRITE) {
         Err(error) if is_no_such_call(&error) => Ok(false),
         result => result.map(|()| true),
-    };
-    // Writeback starts at the sync.
-    #[cfg(not(target_os = "linux"))]
-    Ok(false)
+    }
 }
 
 /// Waits until the device has received the started writes in `range`, which need not be durable
 /// then. Returns a writeback error of any part of the file that was not reported before, with any
 /// error number. The next sync does not report that error again.
 pub(super) fn await_begun(file: &File, range: &Range<u64>) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    return by_range(file, range, libc::SYNC_FILE_RANGE_WAIT_BEFORE);
-    #[cfg(not(target_os = "linux"))]
-    Ok(())
+    by_range(file, range, libc::SYNC_FILE_RANGE_WAIT_BEFORE)
 }
 
 /// For the call in [`begin`] only: [`await_begun`] may report device errors by these numbers.
-#[cfg(target_os = "linux")]
 fn is_no_such_call(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -44,7 +36,6 @@ fn is_no_such_call(error: &io::Error) -> bool {
     )
 }
 
-#[cfg(target_os = "linux")]
 fn by_range(file: &File, range: &Range<u64>, how: libc::c_uint) -> io::Result<()> {
     let (Ok(start), Ok(len)) = (
         libc::off64_t::try_from(range.start),
@@ -135,7 +126,6 @@ mod tests {
 
     /// The wait consumes the error, which must not be taken for an unavailable call.
     #[test]
-    #[cfg(target_os = "linux")]
     fn a_wait_passes_every_error_on_and_a_beginning_knows_that_there_is_no_call() {
         let (reader, _writer) = io::pipe().unwrap();
         let pipe = File::from(std::os::fd::OwnedFd::from(reader));
@@ -145,7 +135,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn ranges_that_no_file_has_are_not_begun() {
         let file = File::open("/dev/null").unwrap();
         assert!(!begin(&file, &(0..u64::MAX)).unwrap());

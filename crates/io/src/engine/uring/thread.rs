@@ -53,15 +53,16 @@ struct State {
 }
 
 /// State of the thread with respect to its queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Turn {
     phase: Phase,
     /// Set while the thread checks the queue again only if the event or a completion wakes it.
     is_parked: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Phase {
+    #[default]
     Running,
     /// The thread completes its jobs and ends.
     Closing,
@@ -77,13 +78,6 @@ enum Signal {
 }
 
 impl Turn {
-    const fn new() -> Self {
-        Self {
-            phase: Phase::Running,
-            is_parked: false,
-        }
-    }
-
     fn pushed(&mut self, nr_ready: usize) -> Signal {
         if nr_ready == 0 || !self.is_parked {
             return Signal::None;
@@ -202,7 +196,7 @@ pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle,
     let inbox = Arc::new(Inbox {
         state: Mutex::new(State {
             queue: Queue::new(settings.per_storage),
-            turn: Turn::new(),
+            turn: Turn::default(),
         }),
         event,
     });
@@ -217,7 +211,14 @@ pub(super) fn start(settings: UringSettings, pool: &Arc<Pool>) -> Result<Handle,
         match Ring::new(settings.depth, Use::OneThread) {
             Ok(ring) => {
                 let _ = answer.send(Ok(tid()));
-                Thread::new(ring, for_thread, pool).run();
+                let thread = Thread {
+                    ring,
+                    inbox: for_thread,
+                    pool,
+                    woken: Box::new(0),
+                    is_listening: false,
+                };
+                thread.run();
             }
             Err(refusal) => {
                 let _ = answer.send(Err(refusal));
@@ -259,16 +260,6 @@ struct Thread {
 }
 
 impl Thread {
-    fn new(ring: Ring, inbox: Arc<Inbox>, pool: Arc<Pool>) -> Self {
-        Self {
-            ring,
-            inbox,
-            pool,
-            woken: Box::new(0),
-            is_listening: false,
-        }
-    }
-
     fn run(mut self) {
         let mut outcomes = Vec::new();
         let mut jobs = Vec::new();
@@ -511,7 +502,7 @@ mod tests {
     #[test]
     fn in_every_order_of_pushes_completions_and_the_close_the_thread_ends() {
         let begin = World {
-            turn: Turn::new(),
+            turn: Turn::default(),
             at: At::Listen,
             nr_queued: 0,
             nr_in_flight: 0,

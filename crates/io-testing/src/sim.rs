@@ -6,8 +6,8 @@
 //! skipped. If one thread submits the requests and makes the steps, the same seed, faults, requests
 //! and backend results yield the same [`History`].
 //!
-//! The engine keeps the contract of [`Engine`], on which unsafe code relies: requests complete once,
-//! and the drop of a submission context waits for its requests.
+//! The engine keeps the contract of [`Engine`], on which unsafe code relies: requests complete
+//! once, and the drop of a submission context waits for its requests.
 
 use std::io;
 use std::panic::resume_unwind;

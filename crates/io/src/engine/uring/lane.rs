@@ -5,9 +5,10 @@ use std::io;
 use std::marker::PhantomData;
 use std::mem;
 use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pagewell_sync::process::ProcessId;
+use pagewell_sync::{Mutex, lock};
 
 use super::ring::{Outcome, Ring, Use};
 use crate::backend::{Group, Panic, Sealed};
@@ -251,17 +252,13 @@ impl Pool {
         Self {
             process,
             workers,
-            rings: Mutex::default(),
+            rings: Mutex::new(Vec::new()),
         }
     }
 
     /// Returns an unused or a new ring, or `None` if the system refuses a new one.
     pub(super) fn ring(&self) -> Option<Ring> {
-        let kept = self
-            .rings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+        let kept = lock(&self.rings).pop();
         kept.or_else(|| Ring::new(LANE_DEPTH, Use::Any).ok())
     }
 
@@ -270,7 +267,7 @@ impl Pool {
         if ring.is_given_up() || ring.nr_in_flight() != 0 {
             return;
         }
-        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rings = lock(&self.rings);
         if rings.len() < MOST_KEPT {
             rings.push(ring);
         }

@@ -24,7 +24,6 @@ use crate::file::check_process;
 /// backend, the caller of [`run`](Engine::run) performs a single request by a blocking call.
 #[derive(Debug)]
 pub struct UringEngine {
-    process: ProcessId,
     settings: UringSettings,
     pool: Arc<Pool>,
     thread: Option<Handle>,
@@ -38,10 +37,8 @@ impl UringEngine {
             per_storage: settings.per_storage.max(1),
             ..settings
         };
-        let process = ProcessId::current();
-        let pool = Arc::new(Pool::new(process, WorkerEngine::new(workers)));
+        let pool = Arc::new(Pool::new(ProcessId::current(), WorkerEngine::new(workers)));
         Ok(Self {
-            process,
             settings,
             thread: Some(thread::start(settings, &pool)?),
             pool,
@@ -60,7 +57,7 @@ impl UringEngine {
 
     /// Returns `job` if the ring is to perform it. Fails, defers or passes on any other job.
     fn sort(&self, job: Job) -> Option<Job> {
-        if let Err(error) = check_process(self.process) {
+        if let Err(error) = check_process(self.pool.process) {
             job.complete(Err(error));
             return None;
         }
@@ -105,7 +102,7 @@ impl Engine for UringEngine {
     }
 
     fn lane(&self) -> Box<dyn Lane + '_> {
-        match check_process(self.process) {
+        match check_process(self.pool.process) {
             Ok(()) => Box::new(UringLane::new(&self.pool)),
             // E7: in a child of `fork`, jobs fail, or this thread performs them.
             Err(_) => self.pool.workers.lane(),
@@ -118,7 +115,7 @@ impl Drop for UringEngine {
     /// [`UringSettings::close_timeout`], raised to at least a second if no request is left. Does
     /// not wait if that thread executes the drop. Remaining requests are still performed.
     fn drop(&mut self) {
-        if !self.process.is_current() {
+        if !self.pool.process.is_current() {
             self.pool.forget();
             std::mem::forget(self.thread.take());
             return;

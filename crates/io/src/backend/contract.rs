@@ -252,8 +252,8 @@ impl<B: Backend + ?Sized> Backend for Arc<B> {
 
 /// A backend that accepts a request and completes it later, for example over a network.
 ///
-/// [`Backend::deferred`](crate::Backend::deferred) returns it. The contract of
-/// [`Backend`](crate::Backend) applies, with [`Request::buffers`] and [`Request::sources`] as the
+/// [`Backend::deferred`] returns it. The contract of
+/// [`Backend`] applies, with [`Request::buffers`] and [`Request::sources`] as the
 /// buffers. Engines submit any number of concurrent requests.
 pub trait Deferred: Debug + Send + Sync {
     /// Accepts `request`, and calls [`Request::complete`] when it is done, on any thread, perhaps
@@ -263,7 +263,7 @@ pub trait Deferred: Debug + Send + Sync {
 
 /// A file of the system whose bytes an engine may transfer by its descriptor.
 ///
-/// [`Backend::raw_file`](crate::Backend::raw_file) returns it. Only this crate implements the
+/// [`Backend::raw_file`] returns it. Only this crate implements the
 /// trait; a backend that merely wraps such a file may return it. If `begin` returns `false`, a
 /// thread that may block performs the request by the backend's own calls.
 pub trait RawFile: Sealed + Debug + Send + Sync {

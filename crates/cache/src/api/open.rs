@@ -15,7 +15,7 @@ use crate::base::error::{Error, ErrorKind, Op};
 use crate::base::page::PageSize;
 use crate::dirty::writes::Access;
 use crate::files::clean::is_background;
-use crate::files::opened::{Admitted, Opened, Opening};
+use crate::files::opened::{Admitted, Opened};
 use crate::files::registry::Origin;
 use crate::files::same;
 use crate::mapping::record::How;
@@ -186,17 +186,16 @@ impl Cache {
             };
             let id = unlocked.id();
             // While this thread waits for another one, both have a descriptor of the file.
-            let opening = Opened::begin_to_open(&self.files, id);
-            if let Opening::Already(open) = &opening {
-                same::check(open, unlocked.as_fd()).map_err(|error| error.with_path(path))?;
-            }
-            let begun = match opening {
-                // This call created the file, but another thread registered it first.
-                Opening::Already(open) if options.file.requires_new() => {
-                    return self.handle((open, Origin::Open), path, options, false);
+            let begun = match Opened::begin_to_open(&self.files, id) {
+                Ok(begun) => begun,
+                Err(open) => {
+                    same::check(&open, unlocked.as_fd()).map_err(|error| error.with_path(path))?;
+                    if options.file.requires_new() {
+                        // This call created the file, but another thread registered it first.
+                        return self.handle((open, Origin::Open), path, options, false);
+                    }
+                    return self.open_again(open, path, options);
                 }
-                Opening::Already(open) => return self.open_again(open, path, options),
-                Opening::Begun(begun) => begun,
             };
             match unlocked.lock_or_keep() {
                 Ok(Some(backend)) => {

@@ -62,7 +62,7 @@ use crate::base::page_hooks::is_in_page_hook;
 use crate::dirty::handles::{Handle, Handles};
 use crate::dirty::hook::InHook;
 use crate::dirty::writes::Writes;
-use crate::files::registry::{Begin, Begun, Origin, Share};
+use crate::files::registry::{Begun, Origin, Share};
 use crate::files::same;
 use crate::files::state::Files;
 use crate::mapping::record::{How, Mapping};
@@ -123,11 +123,10 @@ impl Opened {
         }
     }
 
-    pub(crate) fn begin_to_open(files: &Files, id: FileId) -> Opening<'_> {
-        match files.registry.begin_to_open(id) {
-            Begin::Already(share) => Opening::Already(Self::new(share)),
-            Begin::Begun(begun) => Opening::Begun(begun),
-        }
+    /// Begins to open the file `id`, which the caller then locks and registers. If the file is open
+    /// already, fails with a reference to it: the caller checks the identity, and creates a handle.
+    pub(crate) fn begin_to_open(files: &Files, id: FileId) -> Result<Begun<'_>, Self> {
+        files.registry.begin_to_open(id).map_err(Self::new)
     }
 
     /// Returns the mapping, for a caller that keeps it without a strong reference.
@@ -307,14 +306,6 @@ impl Drop for Admitted<'_> {
             writes.handles.remove_writer();
         }
     }
-}
-
-#[derive(Debug)]
-pub(crate) enum Opening<'f> {
-    /// The file is open already. The caller checks the identity, and creates a handle.
-    Already(Opened),
-    /// The caller locks the file and registers it.
-    Begun(Begun<'f>),
 }
 
 #[cfg(test)]

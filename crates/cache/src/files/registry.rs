@@ -101,19 +101,23 @@ impl Registry {
     }
 
     /// Begins to open the file `id` for writing, unless it is open. Waits while another thread
-    /// opens the file for writing by path or closes it. So after [`Begin::Begun`], no mapping of
-    /// this cache has the file's lock. (A backend that is about to be registered may have it.)
-    pub(super) fn begin_to_open(&self, id: FileId) -> Begin<'_> {
+    /// opens the file for writing by path or closes it. So after `Ok`, no mapping of this cache has
+    /// the file's lock. (A backend that is about to be registered may have it.)
+    ///
+    /// # Errors
+    ///
+    /// A strong reference to the file, if it is open.
+    pub(super) fn begin_to_open(&self, id: FileId) -> Result<Begun<'_>, Share> {
         let mut tables = lock(&self.tables);
         loop {
             if !tables.opening.contains(&id) {
                 if let Some(open) = tables.open(id) {
                     drop(tables);
-                    return Begin::Already(Share::count(open));
+                    return Err(Share::count(open));
                 }
                 if !tables.by_file.contains_key(&id) {
                     tables.opening.insert(id);
-                    return Begin::Begun(Begun { registry: self, id });
+                    return Ok(Begun { registry: self, id });
                 }
             }
             tables = self
@@ -157,12 +161,6 @@ impl Registry {
         drop(tables);
         self.changed.notify_all();
     }
-}
-
-#[derive(Debug)]
-pub(super) enum Begin<'r> {
-    Already(Share),
-    Begun(Begun<'r>),
 }
 
 /// Right to open a file for writing by path, which no other thread of this cache does concurrently.

@@ -112,10 +112,7 @@ fn a_file_is_opened_by_one_at_a_time() {
         let cache = cache();
         let files = cache.files();
         let ids = [1, 2].map(|inode| FileId { device: 1, inode });
-        let begin = |id| match Opened::begin_to_open(files, id) {
-            Opening::Begun(begun) => begun,
-            Opening::Already(_) => panic!("nobody has it open"),
-        };
+        let begin = |id| Opened::begin_to_open(files, id).expect("nobody has it open");
         let first = begin(ids[0]);
         std::thread::scope(|scope| {
             let second = scope.spawn(|| drop(begin(ids[0])));

@@ -172,6 +172,12 @@ fn assert_at_rest(files: &Files) {
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
 }
 
+/// Closes the file, and asserts that then every frame is free.
+fn assert_closed_and_at_rest(files: &Files, mapping: Opened) {
+    drop(mapping);
+    assert_at_rest(files);
+}
+
 fn other_node(files: &Files, frame: FrameNr) -> usize {
     1 - files
         .supply()
@@ -291,6 +297,5 @@ fn assert_clean_and_at_rest(files: &Files, mapping: Opened) {
         !mapping.index().look(0).is_some_and(is_cached),
         "a clean page was not evicted"
     );
-    drop(mapping);
-    assert_at_rest(files);
+    assert_closed_and_at_rest(files, mapping);
 }

@@ -3,8 +3,8 @@
 use pagewell_frame::{FRAME_BYTES, FrameNr, Order, UniqueFrame};
 
 use super::{
-    FOREIGN, OURS, assert_at_rest, assert_clean_and_at_rest, cold, copy_of, evict, explore,
-    mapping, only_byte, pool, read, spawn, stored, sync, warm,
+    FOREIGN, OURS, assert_clean_and_at_rest, assert_closed_and_at_rest, cold, copy_of, evict,
+    explore, mapping, only_byte, pool, read, spawn, stored, sync, warm,
 };
 use crate::files::state::Files;
 use crate::mapping::record::Mapping;
@@ -75,8 +75,7 @@ fn loom_block_vs_pin() {
         pinner.join().unwrap();
         drop(place.taken);
         assert!(take_block(&files), "nobody holds a page any more");
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -95,8 +94,7 @@ fn loom_block_vs_fill() {
         filler.join().unwrap();
         drop(place.taken);
         assert!(take_block(&files), "nobody holds a page any more");
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 

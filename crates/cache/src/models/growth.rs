@@ -8,9 +8,9 @@ use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend, Operation};
 
 use super::{
-    OURS, SharedBackend, append, assert_at_rest, assert_clean_and_at_rest, assert_ours, cold,
-    explore, only_byte, open, pool, read, resize, shared, spawn, stored, sync, warm, writable_on,
-    write,
+    OURS, SharedBackend, append, assert_clean_and_at_rest, assert_closed_and_at_rest, assert_ours,
+    cold, explore, only_byte, open, pool, read, resize, shared, spawn, stored, sync, warm,
+    writable_on, write,
 };
 use crate::base::error::Op;
 use crate::files::opened::Opened;
@@ -204,8 +204,7 @@ fn loom_read_vs_cut() {
         assert!(read(&mapping, 0, ReadPath::Optimistic).is_empty());
         reader.join().unwrap();
         assert!(stored(&storage).is_empty());
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -226,8 +225,7 @@ fn loom_read_vs_failed_cut() {
             .expect_err("a storage that fails");
         reader.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), OURS);
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -245,8 +243,7 @@ fn read_vs_growth(path: ReadPath) {
     });
     refresh(&mapping, Op::Read).expect("a size");
     reader.join().unwrap();
-    drop(mapping);
-    assert_at_rest(&files);
+    assert_closed_and_at_rest(&files, mapping);
 }
 
 #[test]
@@ -283,8 +280,7 @@ fn loom_read_vs_shrink_and_growth() {
             .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
         refresh(&mapping, Op::Read).expect("a size");
         reader.join().unwrap();
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -313,7 +309,6 @@ fn loom_fill_vs_refresh() {
         let bytes = read(&mapping, 0, ReadPath::Referenced);
         assert_eq!(bytes.len(), FRAME_BYTES);
         assert_ours(&bytes);
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }

@@ -7,8 +7,8 @@ use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 
 use super::{
-    FOREIGN, assert_at_rest, assert_ours, cold, copy_of, evict, explore, leaf_frame, mapping,
-    mapping_of, pool, read, read_optimistically, scribble, spawn, warm, write,
+    FOREIGN, assert_at_rest, assert_closed_and_at_rest, assert_ours, cold, copy_of, evict, explore,
+    leaf_frame, mapping, mapping_of, pool, read, read_optimistically, scribble, spawn, warm, write,
 };
 use crate::base::slot::State;
 use crate::mapping::record::Mapping;
@@ -35,8 +35,7 @@ fn vs_leaf_remade(look: impl Fn(&Mapping) + Send + Sync + Copy + 'static) {
             assert_eq!(warm(&mapping, 0), frame);
         }
         other.join().unwrap();
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -87,8 +86,7 @@ fn loom_fill_vs_evict_leaf() {
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
         evictor.join().unwrap();
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -147,8 +145,7 @@ fn loom_make_leaf_vs_neighbour_leaves() {
             read(&mapping, 2, ReadPath::Referenced),
             [FOREIGN; FRAME_BYTES]
         );
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -168,7 +165,6 @@ fn loom_make_leaf_vs_make_leaf() {
         let made = Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0);
         let ours = made.expect("a frame").reference.frame();
         assert_eq!(other.join().unwrap(), ours);
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }

@@ -8,8 +8,9 @@ use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend};
 
 use super::{
-    FOREIGN, OURS, SharedBackend, assert_at_rest, assert_ours, copy_of, evict, explore, leaf_frame,
-    mapping, open, pool, read, read_optimistically, scribble, shared, spawn, warm,
+    FOREIGN, OURS, SharedBackend, assert_at_rest, assert_closed_and_at_rest, assert_ours, copy_of,
+    evict, explore, leaf_frame, mapping, open, pool, read, read_optimistically, scribble, shared,
+    spawn, warm,
 };
 use crate::base::error::{ErrorKind, Op};
 use crate::base::slot::State;
@@ -39,8 +40,7 @@ fn loom_read_vs_fill() {
             1,
             "concurrent misses read the page once"
         );
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -80,8 +80,7 @@ fn loom_failed_fill_vs_follower() {
         assert!(report.error().is_some());
         drop(report);
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -107,8 +106,7 @@ fn loom_failed_fill_vs_later_claim() {
         let claim = claim.expect("an empty slot that is not claimed");
         follower.join().unwrap();
         drop(claim);
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -132,8 +130,7 @@ fn loom_failed_fill_vs_read() {
         assert!((nr_failed, nr_reads) == (2, 1) || (nr_failed, nr_reads) == (1, 2));
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
         assert_eq!(backend.nr_reads(), 2);
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -161,8 +158,7 @@ fn read_vs_evict_and_reuse() {
         }
     }
     reader.join().unwrap();
-    drop(mapping);
-    assert_at_rest(&files);
+    assert_closed_and_at_rest(&files, mapping);
 }
 
 #[test]
@@ -190,8 +186,7 @@ fn loom_read_vs_replacement() {
             read(&mapping, 0, ReadPath::Referenced),
             [FOREIGN; FRAME_BYTES]
         );
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -232,8 +227,7 @@ fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
         refresh(&mapping, Op::Read).expect("a size");
     }
     reader.join().unwrap();
-    drop(mapping);
-    assert_at_rest(&files);
+    assert_closed_and_at_rest(&files, mapping);
 }
 
 #[test]
@@ -272,8 +266,7 @@ fn pin_vs_evict() {
         drop(crate::index::raw::published(files.supply().pool(), frame));
     }
     pinner.join().unwrap();
-    drop(mapping);
-    assert_at_rest(&files);
+    assert_closed_and_at_rest(&files, mapping);
 }
 
 #[test]
@@ -299,8 +292,7 @@ fn loom_remove_vs_unpin() {
         });
         Remover(&mapping).remove(0, 1, Unclean::Drop);
         guard.join().unwrap();
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -321,8 +313,7 @@ fn loom_evict_vs_evict() {
         let ours = evict(&files);
         let theirs = other.join().unwrap();
         assert!(!(ours && theirs), "one frame was evicted twice");
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 

@@ -3,8 +3,8 @@
 use pagewell_frame::{FRAME_BYTES, Torn, ViewOutcome};
 
 use super::{
-    FOREIGN, OURS, append, assert_at_rest, cold, evict, explore, leaf_frame, mapping, only_byte,
-    pool, read, scribble, spawn, token, warm, writable, write,
+    FOREIGN, OURS, append, assert_closed_and_at_rest, cold, evict, explore, leaf_frame, mapping,
+    only_byte, pool, read, scribble, spawn, token, warm, writable, write,
 };
 use crate::base::error::ErrorKind;
 use crate::base::slot::{Slot, State};
@@ -54,8 +54,7 @@ fn loom_go_down_vs_split() {
         write(&mapping, PARENT, RIGHT as u8);
         write(&mapping, LEFT, HAS_NOT);
         reader.join().unwrap();
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -85,8 +84,7 @@ fn loom_go_down_with_references_vs_split() {
         write(&mapping, PARENT, RIGHT as u8);
         write(&mapping, LEFT, HAS_NOT);
         reader.join().unwrap();
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -128,8 +126,7 @@ fn vs_versions_that_start_over(change: impl Fn(&Mapping) + Send + Sync + Copy + 
             }
         }
         assert!(is_back, "a word that does not come back shows nothing");
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -182,8 +179,7 @@ fn loom_token_vs_leaf_remade() {
         if let Some(token) = &made {
             assert_eq!(mapping.token_state(token), TokenState::Changed);
         }
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -208,8 +204,7 @@ fn loom_token_vs_claim() {
         assert_eq!(read(&mapping, 0, ReadPath::Optimistic), [OURS; FRAME_BYTES]);
         let seen = mapping.index().look(0).expect("a slot");
         assert!(matches!(seen.slot.state(), State::Present(_)));
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -244,8 +239,7 @@ fn loom_view_vs_evict_and_reuse() {
             }
         }
         viewer.join().unwrap();
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -264,8 +258,7 @@ fn loom_view_vs_write() {
         write(&mapping, 0, 2);
         viewer.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 2);
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -286,8 +279,7 @@ fn loom_view_that_checks_vs_write() {
         });
         write(&mapping, 0, 1);
         viewer.join().unwrap();
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -302,8 +294,7 @@ fn loom_view_that_goes_round_in_circles_ends() {
         });
         write(&mapping, 0, FOREIGN);
         viewer.join().unwrap();
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -332,8 +323,7 @@ fn loom_view_vs_cut_and_growth() {
         grower.resize(half as u64).expect("a healthy storage");
         grower.append_bytes(&vec![2; half], 0).expect("room");
         viewer.join().unwrap();
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -356,8 +346,7 @@ fn loom_view_vs_growth_and_write() {
             .write_bytes(&vec![3; half], 0, 0)
             .expect("a writable page");
         viewer.join().unwrap();
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 

@@ -4,8 +4,9 @@ use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 
 use super::{
-    OURS, append, assert_at_rest, assert_clean_and_at_rest, cold, copy_of, evict, explore,
-    only_byte, pool, read, read_optimistically, resize, spawn, stored, sync, warm, writable, write,
+    OURS, append, assert_clean_and_at_rest, assert_closed_and_at_rest, cold, copy_of, evict,
+    explore, only_byte, pool, read, read_optimistically, resize, spawn, stored, sync, warm,
+    writable, write,
 };
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::ReadPath;
@@ -28,8 +29,7 @@ fn loom_read_vs_write() {
         write(&mapping, 0, 2);
         reader.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 2);
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -46,8 +46,7 @@ fn loom_referenced_read_vs_write() {
         write(&mapping, 0, 1);
         reader.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 1);
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -62,8 +61,7 @@ fn loom_write_vs_write() {
         other.join().unwrap();
         let byte = only_byte(&read(&mapping, 0, ReadPath::Optimistic));
         assert!(byte == 1 || byte == 2);
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -84,8 +82,7 @@ fn loom_write_vs_pin() {
         });
         write(&mapping, 0, 1);
         pinner.join().unwrap();
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -102,8 +99,7 @@ fn loom_write_vs_evict() {
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
         sync(&mapping);
         assert_eq!(only_byte(&stored(&backend)), 1);
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -126,8 +122,7 @@ fn loom_write_vs_truncate() {
         resize(&mapping, FRAME_BYTES as u64);
         let byte = if size == 0 { 0 } else { 1 };
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), byte);
-        drop(mapping);
-        assert_at_rest(&files);
+        assert_closed_and_at_rest(&files, mapping);
     });
 }
 

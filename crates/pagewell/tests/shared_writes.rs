@@ -276,7 +276,7 @@ const PLACES: [(&str, &str); 26] = [
     ("cache/src/mapping/users.rs", "handles of the file"),
     ("cache/src/read/ahead.rs", "handle's sequence"),
     ("cache/src/supply/evict.rs", "slot"),
-    ("cache/src/supply/policy/clock.rs", "hand of all"),
+    ("cache/src/supply/clock.rs", "hand of all"),
     ("cache/src/supply/reclaim/batch.rs", "queues"),
     ("cache/src/supply/parts.rs", "statistics"),
     ("cache/src/supply/permits.rs", "permits"),

@@ -12,8 +12,7 @@ use crate::base::page::PageSize;
 use crate::base::system;
 use crate::dirty::pressure::Limits;
 use crate::files::serve::files_with;
-use crate::supply::policy::Eviction;
-use crate::supply::policy::queues::Queues;
+use crate::supply::queues::{Eviction, Queues};
 
 /// Minimum number of frames. In a smaller cache, a few threads could hold all frames at once.
 const MIN_FRAMES: u64 = 16;

@@ -20,7 +20,7 @@ use crate::index::claim::Leaf;
 use crate::mapping::shared::{Keeper, Shared};
 use crate::supply::leaves::Leaves;
 use crate::supply::parts::LeafOwners;
-use crate::supply::policy::Eviction;
+use crate::supply::queues::Eviction;
 
 pub(super) fn watch(files: &Arc<Files>) {
     let pressure = &files.shared.pressure;

@@ -15,7 +15,7 @@ use crate::base::error::Error;
 use crate::base::home::Home;
 use crate::dirty::pressure::{Limits, Pressure};
 use crate::supply::parts::Supply;
-use crate::supply::policy::Eviction;
+use crate::supply::queues::Eviction;
 
 /// Owned pins ([`OwnedPageGuard`](crate::OwnedPageGuard)) keep only this part, with the pool.
 #[derive(Debug)]

@@ -15,8 +15,8 @@ use crate::mapping::remove::{Remover, Unclean};
 use crate::read::lookup::Lookup;
 use crate::read::pinner::Pinner;
 use crate::read::reader::ReadPath;
+use crate::supply::clock::Marks;
 use crate::supply::evict::Evictor;
-use crate::supply::policy::clock::Marks;
 use crate::write::moves::{PageMove, move_page};
 
 fn mark(mapping: &Mapping) -> FrameNr {

@@ -16,8 +16,8 @@ use pagewell_sync::atomic::Ordering;
 use crate::base::slot::{Slot, State};
 use crate::index::claim::{Claim, Leaf};
 use crate::supply::census::Stays;
+use crate::supply::clock::Marks;
 use crate::supply::parts::{Event, Supply};
-use crate::supply::policy::clock::Marks;
 
 pub(crate) type SeenSlot<'s> = (Leaf<'s>, usize, Slot);
 

@@ -3,8 +3,9 @@
 //! Owns. Every source of free frames: budget reservations of fills ([`permits`]), and transfers in
 //! flight ([`transfers`]); memory outside of frames, for which frames are *withheld* ([`budget`]);
 //! [`leaves`] and their frames ([`leaf_stock`]); eviction of one page or leaf ([`evict`]), its
-//! order ([`policy`]), reclaim passes ([`reclaim`]), their statistics and error ([`census`]). The
-//! entry point is [`alloc`], and the state one value ([`Supply`](parts::Supply)).
+//! order (the [`queues`] of the default policy; the [`clock`] hands of the policy CLOCK and of
+//! reclaim passes under either policy), reclaim passes ([`reclaim`]), their statistics and error
+//! ([`census`]). The entry point is [`alloc`], and the state one value ([`Supply`](parts::Supply)).
 //!
 //! Calls `base` and `index`, and the owner of the files, to which leaves belong, through
 //! [`LeafOwners`](parts::LeafOwners).
@@ -19,11 +20,12 @@
 pub(crate) mod alloc;
 pub(crate) mod budget;
 pub(crate) mod census;
+pub(crate) mod clock;
 pub(crate) mod evict;
 pub(crate) mod leaf_stock;
 pub(crate) mod leaves;
 pub(crate) mod parts;
 pub(crate) mod permits;
-pub(crate) mod policy;
+pub(crate) mod queues;
 pub(crate) mod reclaim;
 pub(crate) mod transfers;

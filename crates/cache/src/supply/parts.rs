@@ -13,11 +13,10 @@ use pagewell_sync::shard::{Padded, Shards, is_apart};
 
 use crate::index::claim::{Claims, Leaf};
 use crate::supply::budget::Budget;
+use crate::supply::clock::Clock;
 use crate::supply::leaf_stock::LeafStock;
 use crate::supply::permits::InFlight;
-use crate::supply::policy::Eviction;
-use crate::supply::policy::clock::Clock;
-use crate::supply::policy::queues::Queues;
+use crate::supply::queues::{Eviction, Queues};
 use crate::supply::transfers::Transfers;
 
 #[derive(Debug)]

@@ -20,10 +20,10 @@ use pagewell_policy::{Content, Ghost, Pages, Stays as KeptBack};
 use pagewell_sync::lock;
 use pagewell_sync::prefetch::prefetch;
 
+use crate::supply::clock::Marks;
 use crate::supply::evict::{Evictor, SeenSlot, unmark};
 use crate::supply::parts::{Event, Supply};
-use crate::supply::policy::clock::Marks;
-use crate::supply::policy::queues::{EmptyLeaves, Queues};
+use crate::supply::queues::{EmptyLeaves, Queues};
 
 /// Number of frames that a batch frees at most, unless its last page has several frames.
 pub(super) const MOST: usize = 32;

@@ -28,9 +28,9 @@ use crate::base::page_state::PageState;
 use crate::base::slot::{Slot, State};
 use crate::index::claim::Leaf;
 use crate::supply::census::{Census, Stays};
+use crate::supply::clock::{Among, Marks};
 use crate::supply::evict::{Evictor, unmark};
 use crate::supply::parts::Supply;
-use crate::supply::policy::clock::{Among, Marks};
 use crate::supply::reclaim::effort::{Effort, Shortage};
 use crate::supply::reclaim::nodes::census_among;
 

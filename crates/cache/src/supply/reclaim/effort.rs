@@ -7,7 +7,7 @@ use pagewell_sync::thread::Backoff;
 use pagewell_sync::time::Instant;
 
 use crate::supply::census::{Census, OutOfFrames};
-use crate::supply::policy::clock::Marks;
+use crate::supply::clock::Marks;
 
 #[derive(Clone, Debug)]
 pub(super) struct Shortage {

@@ -17,8 +17,8 @@ use std::ops::Range;
 use pagewell_frame::{AllocRequest, FramePool, Order, Place, UniqueFrame};
 
 use crate::supply::census::Census;
+use crate::supply::clock::Among;
 use crate::supply::parts::Supply;
-use crate::supply::policy::clock::Among;
 use crate::supply::transfers::NodeSet;
 
 pub(crate) fn alloc_free(pool: &FramePool, order: Order, place: Place) -> Option<UniqueFrame<'_>> {

@@ -1,6 +1,6 @@
 //! Reclaim passes over the frames, until one finds what the request needs.
 //!
-//! Policy. A clock hand passes over all frames ([`crate::supply::policy::clock`]), by blocks in a
+//! Policy. A clock hand passes over all frames ([`crate::supply::clock`]), by blocks in a
 //! request for a block ([`super::block`]), or over those of a certain node ([`super::nodes`]). It
 //! clears set accessed bits. It evicts the other pages if they are clean and not referenced, and
 //! also evicts leaves whose slots are all empty.
@@ -34,9 +34,9 @@
 use pagewell_frame::{FrameKind, Order, Place, UniqueFrame};
 
 use crate::supply::census::{Census, OutOfFrames};
+use crate::supply::clock::{Among, Marks};
 use crate::supply::evict::Evictor;
 use crate::supply::parts::Supply;
-use crate::supply::policy::clock::{Among, Marks};
 use crate::supply::reclaim::batch::{self, Batches};
 use crate::supply::reclaim::block::BlockFinder;
 use crate::supply::reclaim::effort::{Effort, Patience, Shortage};

@@ -13,7 +13,7 @@ use crate::index::claim::Leaf;
 use crate::mapping::record::{How, Mapping};
 use crate::mapping::remove::{Remover, Unclean};
 use crate::supply::parts::Event;
-use crate::supply::policy::Eviction;
+use crate::supply::queues::Eviction;
 use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FramePool, PoolConfig};
 use pagewell_io::pools::Engines;
 use pagewell_sync::atomic::Ordering;

@@ -8,6 +8,17 @@ use pagewell_policy::Policy;
 /// Ratio of the pool's frames to the maximum number of leaves without pages.
 const SHARE_OF_EMPTY: usize = 64;
 
+/// Order in which pages are evicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Eviction {
+    /// Probation queue, protected queue, and ghosts ([`pagewell_policy`]).
+    #[default]
+    Queues,
+    /// CLOCK. Models and many unit tests use it: it shares less state, all of it in loom's atomics.
+    #[cfg_attr(not(test), allow(dead_code))]
+    Clock,
+}
+
 #[derive(Debug)]
 pub(crate) struct Queues {
     pub(crate) policy: Policy,

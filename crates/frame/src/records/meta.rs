@@ -146,7 +146,7 @@ pub(crate) const ON: u32 = 1;
 /// Closed: new references are counted, and hazards that were published before remain valid.
 pub(crate) const CLOSED: u32 = 2;
 
-/// Hazard protection. [`announce`](crate::announce) changes it; E1, E4 and I2 are there.
+/// Hazard protection. The module `announce` changes it; E1, E4 and I2 are there.
 impl FrameMeta {
     /// Returns `true` if the protection is on: reliable only after the caller's publication (E1).
     #[inline(always)]

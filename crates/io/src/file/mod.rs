@@ -53,4 +53,6 @@ pub use self::gate::{Alone, Gate, Shared};
 pub(crate) use self::lock::check_process;
 pub use self::lock::{Forked, LockWait};
 pub use self::options::{FileLock, FileOptions};
+// Models have no io_uring.
+#[cfg(any(feature = "testing", not(loom)))]
 pub use self::transfer::MOST_BYTES;

@@ -1,4 +1,4 @@
-//! Unsafe steps of reads and pins, and the prefetch of a write ([`expect_write`]), as safe functions
+//! Unsafe steps of reads and pins, and a write's prefetch ([`expect_write`]), as safe functions
 //! whose callers ensure the invariants.
 
 #![allow(unsafe_code)] // See the module documentation.

@@ -1,3 +1,6 @@
+//! State of a file open for writing ([`Writes`]), known state of its backend ([`Storage`]), and its
+//! options ([`WriteOptions`]).
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::{fmt, io};

@@ -1,4 +1,4 @@
-//! Open files, by identity and by number.
+//! Open files, by identity and by number, and strong references without an owner ([`Share`]).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::PoisonError;

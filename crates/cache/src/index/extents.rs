@@ -51,8 +51,8 @@ pub(super) struct Extents {
     nr_leaves: usize,
 }
 
-/// Memory that no leaf in use needs any more: the bits of a cluster, and its part if no other
-/// cluster in use is there.
+/// Memory that no leaf in use needs any more: the bits of the cluster `extent`, and the root
+/// entries of the part `part`, if the part has no other cluster in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unused {
     pub(super) extent: usize,

@@ -42,10 +42,10 @@ pub(super) fn leafs_reference(pool: &FramePool, leaf: FrameNr) -> FrameRef<'_> {
     unsafe { FrameRef::from_raw(pool, leaf) }
 }
 
-/// Returns a frame that the budget or the leaf stock has withheld.
+/// Restores the handle of a withheld frame. `frame` comes from [`UniqueFrame::into_withheld`] of a
+/// frame of `pool`, and the caller passes it here only once.
 pub(crate) fn withheld(pool: &FramePool, frame: FrameNr) -> UniqueFrame<'_> {
-    // SAFETY: (A) each caller, the budget and the leaf stock, got the number from `into_withheld`,
-    // and has removed it from its list before this call.
+    // SAFETY: (A) the caller ensures it, as the documentation above requires.
     unsafe { UniqueFrame::from_withheld(pool, frame) }
 }
 

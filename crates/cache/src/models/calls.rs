@@ -10,9 +10,8 @@ use loom::thread;
 use pagewell_sync::{Mutex, lock};
 
 use super::{explore, spawn};
-use crate::dirty::calls::{Call, Calls};
+use crate::dirty::calls::{Attendance, Call, Calls};
 use crate::dirty::pressure::Changed;
-use crate::dirty::service::Attendance;
 
 /// Time limit of a wait, which is never over in a model.
 const LIMIT: Duration = Duration::from_secs(1);

@@ -1,4 +1,5 @@
-//! Unsafe steps of reads and pins, as safe functions whose callers ensure the invariants.
+//! Unsafe steps of reads and pins, and a write's prefetch ([`expect_write`]), as safe functions
+//! whose callers ensure the invariants.
 
 #![allow(unsafe_code)] // See the module documentation.
 

@@ -1,4 +1,5 @@
-//! Allocation of a free block, or of one that reclaim frees.
+//! Allocation of a free block, or of one that reclaim frees ([`Allocator`]), and charges to the
+//! [budget](super::budget), for which frames are allocated and withheld ([`Charges`]).
 
 use pagewell_frame::{AllocRequest, Order, Place, UniqueFrame};
 
@@ -78,7 +79,7 @@ impl<'s> Allocator<'s> {
     }
 }
 
-/// The operation must wait, or evict recently accessed pages, which the caller excludes.
+/// Error of an operation that could only succeed by waiting or by evicting recently accessed pages.
 #[derive(Debug)]
 pub(crate) struct WouldWait;
 

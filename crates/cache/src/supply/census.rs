@@ -1,4 +1,5 @@
-//! Reclaim statistics: reasons why frames were not freed in a reclaim pass.
+//! Reclaim statistics: reasons why frames were not freed in a reclaim pass ([`Census`]), and the
+//! error of a request that got no frame ([`OutOfFrames`]).
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Syncs of the backend: steps 3 and 4 of making pages durable ([`super`]).
+//! Syncs of the backend: steps 3 and 4 of making pages durable ([`super`]). Changes of the states
+//! of pages in flight ([`States`]). Written bytes whose sync was not started ([`Unstarted`]).
 
 use std::io;
 use std::ops::Range;

@@ -32,8 +32,8 @@ pub(super) enum Next {
     Sync,
 }
 
-/// First failure of several calls, and number of pages of the others. Later failures of other
-/// causes are recorded for the handles.
+/// First failure of several calls, and number of pages of the successful calls. A later failure of
+/// another cause than the first is recorded for the handles.
 struct FirstFailure<'w> {
     writes: &'w Writes,
     failure: Option<Failure>,

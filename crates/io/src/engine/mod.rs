@@ -18,9 +18,9 @@ pub use self::choice::{Choice, Chosen, Reason, Refusal, Settings, UringSettings}
 #[cfg(feature = "testing")]
 pub(crate) use self::interface::MOST_SPANS;
 pub use self::interface::{Engine, Lane, Limits};
-#[cfg(feature = "testing")]
-pub use self::job::Steps;
 pub use self::job::{Job, Target};
+#[cfg(feature = "testing")]
+pub use self::job::{Steps, caught};
 pub use self::sync::SyncEngine;
 #[cfg(not(loom))]
 pub use self::uring::UringEngine;

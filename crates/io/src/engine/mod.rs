@@ -8,19 +8,21 @@ mod choice;
 mod interface;
 mod job;
 mod queue;
+mod settings;
 mod sync;
 #[cfg(not(loom))]
 mod uring;
 mod waker_threads;
 mod worker;
 
-pub use self::choice::{Choice, Chosen, Reason, Refusal, Settings, UringSettings};
+pub use self::choice::{Chosen, Reason};
 #[cfg(feature = "testing")]
 pub(crate) use self::interface::MOST_SPANS;
 pub use self::interface::{Engine, Lane, Limits};
 pub use self::job::{Job, Target};
 #[cfg(feature = "testing")]
 pub use self::job::{Steps, caught};
+pub use self::settings::{Choice, Refusal, Settings, UringSettings};
 pub use self::sync::SyncEngine;
 #[cfg(not(loom))]
 pub use self::uring::UringEngine;

@@ -78,5 +78,5 @@ fn uring(settings: Settings) -> Result<Arc<dyn Engine>, Refusal> {
 
 #[cfg(loom)]
 fn uring(_: Settings) -> Result<Arc<dyn Engine>, Refusal> {
-    Err(Refusal::NotHere)
+    Err(Refusal::Refused(libc::ENOSYS))
 }

@@ -85,8 +85,6 @@ pub enum Refusal {
     Lacks(&'static str),
     /// The engine's thread could not be started, with this error number, or 0 if it panicked.
     NoThread(i32),
-    /// This system has no io_uring.
-    NotHere,
 }
 
 impl Refusal {
@@ -96,7 +94,7 @@ impl Refusal {
         let passing = [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN];
         match self {
             Self::Refused(errno) | Self::NoThread(errno) => passing.contains(&errno),
-            Self::Lacks(_) | Self::NotHere => false,
+            Self::Lacks(_) => false,
         }
     }
 }
@@ -122,7 +120,6 @@ impl fmt::Display for Refusal {
             Self::Refused(errno) => write!(f, "the system rejected io_uring: {}", name(errno)),
             Self::Lacks(what) => write!(f, "the kernel's io_uring is too old: it lacks {what}"),
             Self::NoThread(errno) => write!(f, "cannot start the io_uring thread: {}", name(errno)),
-            Self::NotHere => f.write_str("this system has no io_uring"),
         }
     }
 }

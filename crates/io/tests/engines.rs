@@ -954,7 +954,6 @@ fn signals_interrupt_nothing_for_good() {
 }
 
 /// How often each thread of this process whose name is `name` has gone to sleep.
-#[cfg(target_os = "linux")]
 fn nr_sleeps(name: &str) -> Vec<(std::ffi::OsString, String)> {
     let mut all = Vec::new();
     for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
@@ -970,7 +969,6 @@ fn nr_sleeps(name: &str) -> Vec<(std::ffi::OsString, String)> {
 }
 
 /// An idle ring that spins keeps a core busy; it was seen in others.
-#[cfg(target_os = "linux")]
 #[test]
 #[ignore = "counts context switches, which a busy machine adds to; .ci/nightly"]
 fn an_idle_ring_does_nothing() {

@@ -7,7 +7,7 @@ use crate::backend::Sealed;
 use crate::engine::{Limits, MOST_SPANS};
 
 pub use crate::backend::{Group, gather, scatter, too_large, total_len};
-pub use crate::engine::{Steps, caught};
+pub use crate::engine::job::{Steps, caught};
 pub use crate::file::{
     Alone, Blocks, Gate, MOST_BYTES, Shared, are_aligned, read_blocks, write_blocks,
 };

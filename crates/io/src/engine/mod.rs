@@ -1,12 +1,12 @@
 //! I/O engines: concurrent requests to backends.
 //!
 //! All engines keep the contract of [`Engine`], as `README.md` beside this file explains. The
-//! module calls `backend` and `file`. Tested by `tests/engines.rs`, `tests/refused.rs`,
+//! module calls `backend` and `file`. Tested by `tests/engines`, `tests/refused.rs`,
 //! `tests/forked.rs`.
 
 mod choice;
 mod interface;
-mod job;
+pub(crate) mod job;
 mod queue;
 mod settings;
 mod sync;
@@ -20,8 +20,6 @@ pub use self::choice::{Chosen, Reason};
 pub(crate) use self::interface::MOST_SPANS;
 pub use self::interface::{Engine, Lane, Limits};
 pub use self::job::{Job, Target};
-#[cfg(feature = "testing")]
-pub use self::job::{Steps, caught};
 pub use self::settings::{Choice, Refusal, Settings, UringSettings};
 pub use self::sync::SyncEngine;
 #[cfg(not(loom))]

@@ -21,7 +21,8 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Returns `true` if [`Chosen::new`] can fail for this choice, because it has no fallback.
+    /// Returns `true` if [`Chosen::new`](super::Chosen::new) can fail for this choice, because it has no
+    /// fallback.
     #[must_use]
     pub const fn may_fail(self) -> bool {
         matches!(self, Self::Uring)

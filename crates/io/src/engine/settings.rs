@@ -21,7 +21,7 @@ pub enum Choice {
 }
 
 impl Choice {
-    /// Returns `true` if [`Chosen::new`](super::Chosen::new) can fail for this choice, because it has no
+    /// Returns `true` if [`Chosen::new`](super::Chosen::new) can fail, since the choice has no
     /// fallback.
     #[must_use]
     pub const fn may_fail(self) -> bool {

@@ -72,7 +72,7 @@ impl<T: Send + 'static> Errand<T> {
     /// Returns the result of the call, once; `None` if the call was never made, or its result was
     /// already returned. While the call is pending, stores the waker. Resumes a panic of the call.
     pub fn poll(&self, context: &Context<'_>) -> Poll<Option<T>> {
-        // The clone and the drop of a waker run code of the program, so not with the lock.
+        // The clone and the drop of a waker run code of the program, so the lock is not held.
         let mut waker = None;
         let mut state = lock(&self.0);
         let is_same = |waker: &Waker| waker.will_wake(context.waker());
@@ -83,7 +83,7 @@ impl<T: Send + 'static> Errand<T> {
         }
         match &mut *state {
             State::Begun(before) => {
-                // Without a new waker, the task's is there already.
+                // If no waker was cloned, the task's is stored already.
                 if waker.is_some() {
                     mem::swap(before, &mut waker);
                 }

@@ -1,4 +1,4 @@
-//! Eviction pass:
+//! The eviction [`Policy`], whose state is kept from pass to pass, and one pass of it ([`Run`]):
 //! 1. Classify frames in `Limbo`, mostly those filled since the last pass.
 //! 2. Examine a few frames of `Others`, which may have received a page since.
 //! 3. Examine the first pages of the probation and the protected queue, according to the
@@ -31,7 +31,7 @@ const SOME_STAYING: u32 = 16;
 /// Eviction policy of a cache.
 #[derive(Debug)]
 pub struct Policy {
-    pub(crate) places: Places,
+    places: Places,
     rules: Rules,
 }
 
@@ -64,6 +64,18 @@ impl Policy {
         run.look_at_others(nr);
         run.go(nr)
     }
+
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        self.places.check();
+    }
+
+    /// Number of frames in `Limbo`, of pages in `Window` and `Main`, and of entries in `Others`.
+    #[cfg(test)]
+    pub(crate) fn lens(&self) -> [u32; 3] {
+        let [limbo, window, main, others] = Queue::ALL.map(|queue| self.places.len(queue));
+        [limbo, window + main, others]
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +84,7 @@ enum Effort {
     Hard,
 }
 
-pub(crate) struct Run<'r, P> {
+struct Run<'r, P> {
     places: &'r mut Places,
     rules: &'r mut Rules,
     notes: &'r Notes,
@@ -91,7 +103,7 @@ pub(crate) struct Run<'r, P> {
 }
 
 impl<'r, P: Pages> Run<'r, P> {
-    pub(crate) fn new(
+    fn new(
         (places, rules): (&'r mut Places, &'r mut Rules),
         nr: usize,
         notes: &'r Notes,
@@ -114,7 +126,7 @@ impl<'r, P: Pages> Run<'r, P> {
     }
 
     /// Classifies frames in `Limbo`.
-    pub(crate) fn sort_in(&mut self, nr: usize) {
+    fn sort_in(&mut self, nr: usize) {
         let len = self.places.len(Queue::Limbo) as usize;
         let nr_new = len - self.places.nr_idle() as usize;
         let is_backlog = nr_new > nr.saturating_mul(4).saturating_add(8);
@@ -134,7 +146,7 @@ impl<'r, P: Pages> Run<'r, P> {
         self.is_backlog = false;
     }
 
-    pub(crate) fn look_at_others(&mut self, nr: usize) {
+    fn look_at_others(&mut self, nr: usize) {
         let others = u64::from(self.places.len(Queue::Others));
         if others == 0 {
             return;
@@ -152,7 +164,7 @@ impl<'r, P: Pages> Run<'r, P> {
 
     /// Evicts pages until `nr` frames are freed, up to the bound. Returns the number of freed
     /// frames.
-    pub(crate) fn go(&mut self, nr: usize) -> usize {
+    fn go(&mut self, nr: usize) -> usize {
         let mut nr_evicted = 0;
         // The first half of the attempts follows the rules. The second evicts any evictable page.
         let easy = nr.saturating_mul(16).saturating_add(64);

@@ -6,7 +6,6 @@ use proptest::prelude::*;
 
 use crate::pages::{Content, Pages, Stays};
 use crate::run::Policy;
-use crate::words::Queue;
 use crate::{Ghost, Notes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -378,18 +377,6 @@ fn a_policy_takes_about_ten_bytes_a_frame() {
     for nr_frames in [1 << 12, 1 << 20, 1 << 24] {
         let bytes = Policy::bytes(nr_frames);
         assert!((9 * nr_frames..=11 * nr_frames).contains(&bytes), "{bytes}");
-    }
-}
-
-impl Policy {
-    fn check(&self) {
-        self.places.check();
-    }
-
-    /// Number of frames in `Limbo`, of pages in `Window` and `Main`, and of entries in `Others`.
-    fn lens(&self) -> [u32; 3] {
-        let [limbo, window, main, others] = Queue::ALL.map(|queue| self.places.len(queue));
-        [limbo, window + main, others]
     }
 }
 

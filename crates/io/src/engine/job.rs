@@ -212,7 +212,7 @@ impl OfStorage for Job {
 }
 
 /// Calls a backend, and converts its panic to an error. The engine's state must be consistent.
-fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+pub fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let _in_program = ledger::enter("a backend", &Resource::ALL);
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         // The panic hook has reported the panic. Leak its payload, whose drop could panic again.

@@ -24,9 +24,9 @@ use std::time::Duration;
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 
 use crate::backend::Kind;
-use crate::engine::choice::Refusal;
 use crate::engine::interface::MOST_SPANS;
 use crate::engine::job::{Job, Steps as _};
+use crate::engine::settings::Refusal;
 use crate::file::MOST_BYTES;
 
 /// Maximum number of bytes per transfer in the kernel.

@@ -34,10 +34,10 @@ use pagewell_sync::thread::spawn;
 
 use super::lane::Pool;
 use super::ring::{Outcome, Ring, Use};
-use crate::engine::choice::{Refusal, UringSettings};
 use crate::engine::interface::Engine as _;
 use crate::engine::job::{Job, Steps as _};
 use crate::engine::queue::{OfStorage, Queue};
+use crate::engine::settings::{Refusal, UringSettings};
 
 #[derive(Debug)]
 pub(super) struct Inbox {

@@ -11,8 +11,8 @@ use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame,
 
 use crate::change::fork::ForkMode;
 use crate::mm::space::Space;
+use crate::motion::mover::Moving;
 use crate::motion::report::{Engine, Migrated};
-use crate::motion::walk::Moving;
 
 /// A fork that contains the second of two writes also contains the first.
 #[test]

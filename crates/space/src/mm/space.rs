@@ -1,3 +1,6 @@
+//! State of one space ([`Mm`]) and of all spaces of a pool ([`Shared`]); their public handles
+//! ([`Space`], [`Spaces`]), also of the spaces of a cache ([`CacheSpaces`]).
+
 use std::fmt;
 use std::mem::offset_of;
 use std::ops::Range;

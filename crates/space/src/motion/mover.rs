@@ -14,7 +14,7 @@ use crate::pages::owner::Owner;
 use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
 use crate::words::claim::claim_in;
-use crate::words::counts::{ISOLATED, References};
+use crate::words::counts::ISOLATED;
 use crate::words::pte::State;
 
 const FIRST_WALKS: usize = scaled(8, 2);
@@ -26,16 +26,16 @@ const LOOKS: usize = scaled(4, 1);
 pub(crate) struct Moving<'s> {
     pub(crate) from: FrameNr,
     pub(super) order: Order,
-    pub(super) owner: Owner,
+    owner: Owner,
     /// Address in the migrated space, or `None` if compaction found the page by its frame.
     pub(crate) addr: Option<u64>,
     /// New frame, until it is published.
-    pub(super) to: Option<UniqueFrame<'s>>,
-    pub(super) stage: Stage,
+    to: Option<UniqueFrame<'s>>,
+    stage: Stage,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+enum Stage {
     Leaving,
     /// The page is in this new frame. Both frames are isolated until the end.
     Arriving(FrameNr),
@@ -71,7 +71,7 @@ impl<'s> Moving<'s> {
         }
     }
 
-    pub(super) fn is_leaving(&self) -> bool {
+    fn is_leaving(&self) -> bool {
         self.stage == Stage::Leaving
     }
 }
@@ -141,7 +141,7 @@ impl Supply {
     fn is_pinned(&self, frame: FrameNr) -> bool {
         let mut backoff = Backoff::new();
         for _ in 0..LOOKS {
-            if self.pages().references(frame) == References::Mapped {
+            if !self.pages().has_other_references(frame) {
                 return false;
             }
             backoff.wait();

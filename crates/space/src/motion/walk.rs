@@ -47,8 +47,8 @@ impl<'s> TableCursor<'s> {
 }
 
 impl Supply {
-    /// Visits the entries that name one of `pages`, which must be of `family` and sorted by index,
-    /// until `Break`: no entry is left to be found.
+    /// Calls `visit` for each found entry that may name one of `pages`, until it returns `Break`.
+    /// The pages must be of `family`, and sorted by index.
     pub(crate) fn walk<'p>(
         &self,
         family: &Family,

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
+
 use super::harness::{
     PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, migrate_once,
     page, spaces, spawn_with, take_all,
 };
-use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
-
 use crate::change::fork::ForkMode;
 use crate::mm::space::Space;
 use crate::motion::mover::Moving;

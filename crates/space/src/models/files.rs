@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::harness::{PAGE, byte, explore, give_back, migrate_once, page, spawn_with, take_all};
 use loom::thread::JoinHandle;
 use pagewell_cache::model::{ModelCache, ModelFile};
 use pagewell_frame::FRAME_BYTES;
 
+use super::harness::{PAGE, byte, explore, give_back, migrate_once, page, spawn_with, take_all};
 use crate::areas::file::Sharing;
 use crate::areas::options::{MapOptions, Policy};
 use crate::error::{Error, ErrorKind};

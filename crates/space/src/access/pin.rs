@@ -1,8 +1,8 @@
 //! Pins: bytes of a page in place, as they were when it was pinned.
 //!
 //! A pin claims the entry, takes a reference to the frame, and clears the writable bit, so a later
-//! write finds the reference and goes to a copy ([`crate::words::counts`]). A pinned page is not
-//! migrated: the first walk prevents new pins, and a later step finds earlier ones.
+//! write finds the reference and goes to a copy. A pinned page is not migrated: the first walk
+//! prevents new pins, and a later step finds earlier ones.
 //!
 //! A page of a file without a private copy is pinned in the cache: a write to the file then
 //! replaces the frame to which the pin has a reference.

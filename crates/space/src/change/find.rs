@@ -21,8 +21,8 @@ use pagewell_sync::thread::Backoff;
 
 use crate::areas::area::Area;
 use crate::mm::space::Mm;
+use crate::motion::mover::Moving;
 use crate::motion::report::{Engine, Migrated, NotMoved};
-use crate::motion::walk::Moving;
 use crate::supply::frames::Supply;
 use crate::tables::table::{Held, Tables};
 use crate::words::claim::{Claim, look};

@@ -174,7 +174,7 @@ impl Space {
     /// its pages are mapped; `OutOfFrames` or `TooManyEntries` if a table that is shared with a
     /// fork must be copied, since it stays in use in part; `Refused` where a file is mapped.
     pub fn unmap(&self, range: Range<u64>) -> Result<(), Error> {
-        let unmapped = self.mm.with_room(|| {
+        let unmapped = self.mm.with_room_for_tables(|| {
             let mut areas = write(&self.mm.structure);
             areas.check(&range, Op::Unmap)?;
             self.unmap_locked(&mut areas, &range, Op::Unmap)
@@ -187,7 +187,7 @@ impl Space {
     /// Sets the permitted accesses of the pages of `range`, which must be mapped completely. Fails
     /// as [`unmap`](Self::unmap) does, or with `ReadOnly` if writes would go to a read-only file.
     pub fn protect(&self, range: Range<u64>, protection: Protection) -> Result<(), Error> {
-        self.mm.with_room(|| {
+        self.mm.with_room_for_tables(|| {
             let mut areas = write(&self.mm.structure);
             areas.check(&range, Op::Protect)?;
             self.protect_locked(&mut areas, &range, protection)
@@ -197,7 +197,7 @@ impl Space {
     /// Moves the pages of `range`, which must be mapped completely, and returns the new addresses.
     /// Fails as [`unmap`](Self::unmap) does, or with `OutOfAddresses`.
     pub fn move_to_free(&self, range: Range<u64>) -> Result<Range<u64>, Error> {
-        self.mm.with_room(|| {
+        self.mm.with_room_for_tables(|| {
             let mut areas = write(&self.mm.structure);
             areas.check(&range, Op::Move)?;
             self.move_locked(&mut areas, &range)

@@ -1,3 +1,6 @@
+//! State of one space ([`Mm`]) and of all spaces of a pool ([`Shared`]); their public handles
+//! ([`Space`], [`Spaces`]), also of the spaces of a cache ([`CacheSpaces`]).
+
 use std::fmt;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -104,7 +107,7 @@ impl Mm {
     }
 
     /// As [`Supply::with_room`](crate::supply::frames::Supply::with_room), for a page at the
-    /// error's address, or for a table if the error has none.
+    /// error's address.
     pub(crate) fn with_room<R>(
         &self,
         attempt: impl FnMut() -> Result<R, Error>,
@@ -122,6 +125,15 @@ impl Mm {
             let place = area.place(area.index_of(addr), self.shared.pool().nr_nodes());
             (area.order, place)
         })
+    }
+
+    /// As [`with_room`](Self::with_room), for changes of areas, which allocate only tables.
+    pub(crate) fn with_room_for_tables<R>(
+        &self,
+        attempt: impl FnMut() -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let wanted = |_| (Order::ZERO, Place::Anywhere);
+        self.shared.supply.with_room(wanted, attempt)
     }
 
     /// Unmaps everything and removes all links. Called when no handle is left: only walks of

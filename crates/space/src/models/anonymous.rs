@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
+use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
+
 use super::harness::{
     PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, migrate_once,
     page, spaces, spawn_with, take_all,
 };
-use loom::thread;
-use pagewell_frame::{FRAME_BYTES, FrameKind, Order, PageView, Torn, TryGetFrame, ViewOutcome};
-
 use crate::change::fork::ForkMode;
 use crate::mm::space::Space;
+use crate::motion::mover::Moving;
 use crate::motion::report::{Engine, Migrated};
-use crate::motion::walk::Moving;
 
 /// A fork that contains the second of two writes also contains the first.
 #[test]
@@ -259,11 +258,8 @@ fn change_vs_write_between_the_walks(change: fn(&Space)) {
         let space = filled(&spaces, 1);
         let fork = space.fork_with(ForkMode::Copy).expect("a fork");
         let fork = Arc::new(fork);
-        let writer = {
-            let fork = Arc::clone(&fork);
-            // Fails if the page is no longer mapped.
-            thread::spawn(move || _ = fork.write(0, &page(5)))
-        };
+        // Fails if the page is no longer mapped.
+        let writer = spawn_with(&fork, |fork| _ = fork.write(0, &page(5)));
         // With the migration in the main thread, loom would not reach the relevant order.
         let migration = spawn_with(&space, move |space| {
             migrate_once(&space, 0..PAGE, Engine::EarlyStop);
@@ -306,15 +302,12 @@ fn migration_vs(beside: Beside, is_pinned: bool, preemptions: usize) {
             (beside != Beside::Fork).then(|| space.fork_with(ForkMode::Copy).expect("a fork"));
         let copying = (beside != Beside::Unmap).then(|| Arc::new(space.fork().expect("a fork")));
         let pin = is_pinned.then(|| space.pin(0, 8).expect("a page"));
-        let other = {
-            let copying = copying.clone();
-            thread::spawn(move || {
-                drop(leaving);
-                if let Some(copying) = copying {
-                    copying.write(0, &page(5)).expect("a frame");
-                }
-            })
-        };
+        let other = spawn_with(&copying, move |copying| {
+            drop(leaving);
+            if let Some(copying) = copying {
+                copying.write(0, &page(5)).expect("a frame");
+            }
+        });
         let report = migrate_once(&space, 0..PAGE, Engine::EarlyStop);
         assert!(!is_pinned || report.nr_moved == 0);
         drop(pin);
@@ -368,19 +361,16 @@ fn loom_pin_vs_move_under_claim() {
     explore(2, || {
         let spaces = spaces(8, 2);
         let space = filled(&spaces, 1);
-        let pinner = {
-            let (spaces, space) = (spaces.clone(), Arc::clone(&space));
-            thread::spawn(move || {
-                let (reference, _) = space.pin_frame(0, FRAME_BYTES).expect("a page");
-                for _ in 0..2 {
-                    let mut bytes = page(0);
-                    reference.bytes().copy_to(0, &mut bytes);
-                    assert_eq!(bytes, page(1), "a pinned page has changed");
-                    let named = first_frame(&spaces, &space);
-                    assert_eq!(named, reference.frame(), "a pinned page was moved");
-                }
-            })
-        };
+        let pinner = spawn_with(&space, |space| {
+            let (reference, _) = space.pin_frame(0, FRAME_BYTES).expect("a page");
+            for _ in 0..2 {
+                let mut bytes = page(0);
+                reference.bytes().copy_to(0, &mut bytes);
+                assert_eq!(bytes, page(1), "a pinned page has changed");
+                let named = first_frame(&space);
+                assert_eq!(named, reference.frame(), "a pinned page was moved");
+            }
+        });
         let report = migrate_once(&space, 0..PAGE, Engine::Batched);
         let taken = take_all(&spaces);
         pinner.join().unwrap();
@@ -397,26 +387,20 @@ fn loom_move_under_claim_vs_isolation() {
     explore(2, || {
         let spaces = spaces(8, 2);
         let space = filled(&spaces, 1);
-        let frame = first_frame(&spaces, &space);
-        let other = {
-            let spaces = spaces.clone();
-            thread::spawn(move || {
-                let shared = &spaces.shared;
-                let to = shared.supply.alloc_on(Order::ZERO, 0).expect("a frame");
-                let TryGetFrame::Taken(reference) = spaces.pool().try_get(frame) else {
-                    return;
-                };
-                let kind = (FrameKind::Anon, Order::ZERO);
-                if reference.meta().kind() == kind && shared.pages().try_isolate(frame) {
-                    drop(reference);
-                    let mut batch = vec![Moving::new(shared.pages(), frame, to, None)];
-                    let mut report = Migrated::default();
-                    shared
-                        .supply
-                        .move_batch(&mut batch, Engine::Batched, &mut report);
-                }
-            })
-        };
+        let frame = first_frame(&space);
+        let other = spawn_with(&spaces, move |spaces| {
+            let supply = &spaces.shared.supply;
+            let to = supply.alloc_on(Order::ZERO, 0).expect("a frame");
+            let TryGetFrame::Taken(reference) = spaces.pool().try_get(frame) else {
+                return;
+            };
+            let kind = (FrameKind::Anon, Order::ZERO);
+            if reference.meta().kind() == kind && supply.pages().try_isolate(frame) {
+                drop(reference);
+                let mut batch = vec![Moving::new(supply.pages(), frame, to, None)];
+                supply.move_batch(&mut batch, Engine::Batched, &mut Migrated::default());
+            }
+        });
         migrate_once(&space, 0..PAGE, Engine::Batched);
         other.join().unwrap();
         assert_eq!(byte(&space, 0), 1);

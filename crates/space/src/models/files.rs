@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::harness::{PAGE, byte, explore, give_back, migrate_once, page, spawn_with, take_all};
-use loom::thread;
+use loom::thread::JoinHandle;
 use pagewell_cache::model::{ModelCache, ModelFile};
 use pagewell_frame::FRAME_BYTES;
 
+use super::harness::{PAGE, byte, explore, give_back, migrate_once, page, spawn_with, take_all};
 use crate::areas::file::Sharing;
 use crate::areas::options::{MapOptions, Policy};
 use crate::error::{Error, ErrorKind};
@@ -163,10 +163,7 @@ fn loom_missing_shared_write_vs_unmap() {
 fn loom_private_write_vs_write_to_the_file() {
     explore(2, || {
         let mapped = mapped(1, Sharing::Private);
-        let writer = {
-            let file = mapped.file.clone();
-            thread::spawn(move || file.write(0, &page(2)))
-        };
+        let writer = spawn_with(&mapped.file, |file| file.write(0, &page(2)));
         let before = byte(&mapped.space, 0);
         mapped.space.write(0, &[9]).expect("a frame");
         let mut copy = page(0);
@@ -226,12 +223,11 @@ fn loom_private_whole_write_vs_cut() {
 }
 
 /// Creates a private copy of page 0, and a thread that moves it to another node under its claim.
-fn copied_and_moved() -> (Mapped, thread::JoinHandle<()>) {
+fn copied_and_moved() -> (Mapped, JoinHandle<()>) {
     let options = MapOptions::new().policy(Policy::Bind(0));
     let mapped = mapped_as(2, 1, Sharing::Private, &options);
     mapped.space.write(0, &page(9)).expect("a frame");
-    let space = Arc::clone(&mapped.space);
-    let mover = thread::spawn(move || {
+    let mover = spawn_with(&mapped.space, |space| {
         migrate_once(&space, 0..PAGE, Engine::Batched);
     });
     (mapped, mover)
@@ -335,10 +331,7 @@ fn loom_fork_vs_cut() {
 #[test]
 fn loom_cut_vs_fork() {
     fork_vs_cut(2, |mapped| {
-        let cutter = {
-            let file = mapped.file.clone();
-            thread::spawn(move || file.resize(PAGE))
-        };
+        let cutter = spawn_with(&mapped.file, |file| file.resize(PAGE));
         let fork = fork_and_copy(&mapped.space);
         cutter.join().unwrap();
         (mapped, fork)

@@ -32,13 +32,13 @@ pub(super) fn spaces(nr_frames: usize, nr_nodes: usize) -> Spaces {
     Spaces::new(FramePool::new(&config).expect("a small pool"))
 }
 
-/// Starts a thread that gets a further handle of `space`.
-pub(super) fn spawn_with<T: 'static>(
-    space: &Arc<Space>,
-    work: impl FnOnce(Arc<Space>) -> T + 'static,
+/// Spawns a thread that runs `work` with a clone of `handle`.
+pub(super) fn spawn_with<H: Clone + 'static, T: 'static>(
+    handle: &H,
+    work: impl FnOnce(H) -> T + 'static,
 ) -> thread::JoinHandle<T> {
-    let space = Arc::clone(space);
-    thread::spawn(move || work(space))
+    let handle = handle.clone();
+    thread::spawn(move || work(handle))
 }
 
 /// Migrates pages to node 1, without the repetitions of [`Space::migrate`].
@@ -73,7 +73,7 @@ pub(super) fn byte(space: &Space, at: u64) -> u8 {
     buf[0]
 }
 
-/// Checks the counts, drops the spaces, which are all, and checks that every frame is free.
+/// Checks the counts, drops `left`, which must be all spaces, and checks that every frame is free.
 pub(super) fn finish(spaces: &Spaces, left: Vec<Arc<Space>>) {
     let all: Vec<&Space> = left.iter().map(|space| &**space).collect();
     spaces.verify(&all).expect("exact counts");
@@ -86,12 +86,10 @@ pub(super) fn assert_all_free(spaces: &Spaces) {
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
 }
 
-pub(super) fn first_frame(spaces: &Spaces, space: &Space) -> FrameNr {
+pub(super) fn first_frame(space: &Space) -> FrameNr {
     let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
-    let entries = spaces
-        .shared
-        .tables()
-        .entries(pmd.table().expect("a table"));
+    let tables = space.mm.shared.tables();
+    let entries = tables.entries(pmd.table().expect("a table"));
     FrameNr::new(look(&entries[0]).frame())
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use pagewell_frame::{FRAME_BYTES, Order};
+
 use super::harness::{
     PAGE, assert_all_free, byte, explore, filled, finish, migrate_once, page, spaces, spawn_with,
 };
-use pagewell_frame::{FRAME_BYTES, Order};
-
 use crate::areas::options::Policy;
 use crate::motion::report::Engine;
 use crate::words::claim::claim_used;

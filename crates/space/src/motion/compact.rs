@@ -22,8 +22,8 @@ use std::ops::Range;
 
 use pagewell_frame::{AllocRequest, FrameKind, FrameNr, Order, Place, TryGetFrame, UniqueFrame};
 
+use crate::motion::mover::Moving;
 use crate::motion::report::{Engine, Migrated};
-use crate::motion::walk::Moving;
 use crate::pages::owner::Binding;
 use crate::supply::frames::Supply;
 

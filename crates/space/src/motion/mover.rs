@@ -3,23 +3,78 @@
 use std::ops::ControlFlow::{Break, Continue};
 use std::time::Instant;
 
-use pagewell_frame::{FrameNr, UniqueFrame};
+use pagewell_frame::{FrameNr, Order, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
 use crate::motion::report::{Engine, Migrated, NotMoved};
-use crate::motion::walk::{Moving, Stage};
 use crate::pages::links::Family;
+use crate::pages::owner::Owner;
+use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
 use crate::words::claim::claim_in;
-use crate::words::counts::{ISOLATED, References};
+use crate::words::counts::ISOLATED;
 use crate::words::pte::State;
 
 const FIRST_WALKS: usize = scaled(8, 2);
 
 /// Maximum number of checks whether a page is pinned. Accesses wait during them.
 const LOOKS: usize = scaled(4, 1);
+
+/// Record of a page that is being moved: isolated, with its new frame.
+pub(crate) struct Moving<'s> {
+    pub(crate) from: FrameNr,
+    pub(super) order: Order,
+    owner: Owner,
+    /// Address in the migrated space, or `None` if compaction found the page by its frame.
+    pub(crate) addr: Option<u64>,
+    /// New frame, until it is published.
+    to: Option<UniqueFrame<'s>>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Leaving,
+    /// The page is in this new frame. Both frames are isolated until the end.
+    Arriving(FrameNr),
+    Failed(NotMoved),
+}
+
+impl<'s> Moving<'s> {
+    /// Creates the record of a page that the caller has isolated.
+    pub(crate) fn new(
+        pages: Pages<'_>,
+        from: FrameNr,
+        to: UniqueFrame<'s>,
+        addr: Option<u64>,
+    ) -> Self {
+        Self {
+            from,
+            order: to.order(),
+            owner: pages.owner_of(from),
+            addr,
+            to: Some(to),
+            stage: Stage::Leaving,
+        }
+    }
+
+    pub(crate) fn index(&self) -> u64 {
+        self.owner.index
+    }
+
+    pub(crate) fn failure(&self) -> Option<NotMoved> {
+        match self.stage {
+            Stage::Failed(why) => Some(why),
+            Stage::Leaving | Stage::Arriving(_) => None,
+        }
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.stage == Stage::Leaving
+    }
+}
 
 impl Supply {
     /// Steps 2 to 6. Then no page is isolated; each is `Arriving` (moved) or `Failed`.
@@ -86,7 +141,7 @@ impl Supply {
     fn is_pinned(&self, frame: FrameNr) -> bool {
         let mut backoff = Backoff::new();
         for _ in 0..LOOKS {
-            if self.pages().references(frame) == References::Mapped {
+            if !self.pages().has_other_references(frame) {
                 return false;
             }
             backoff.wait();

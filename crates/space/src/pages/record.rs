@@ -18,7 +18,7 @@ use crate::pages::owner::{self, Binding, Owner};
 use crate::supply::frames::Supply;
 use crate::supply::view;
 use crate::words::claim::Claim;
-use crate::words::counts::{Counts, Cow, ISOLATED, MAPPING, MIGRATION, References, decide};
+use crate::words::counts::{Counts, ISOLATED, MAPPING, MIGRATION};
 use crate::words::pte::{Pte, State};
 
 /// Error: more entries than can be counted. Nothing has changed.
@@ -105,14 +105,18 @@ impl<'s> Pages<'s> {
         }
     }
 
-    /// Returns whether a page has references besides that of its entries. The caller has claimed
-    /// its only entry, or all are migration entries. If there are none, reads through former pins
-    /// happen before the caller's later accesses.
-    pub(crate) fn references(self, frame: FrameNr) -> References {
-        if !self.pool.meta(frame).has_one_reference() {
-            return References::Foreign;
-        }
-        References::Mapped
+    /// Returns `true` if a page has references besides that of its entries: a pin's, or another
+    /// thread's. The caller has claimed its only entry, or all are migration entries. After
+    /// `false`, reads through former pins happen before the caller's later accesses.
+    pub(crate) fn has_other_references(self, frame: FrameNr) -> bool {
+        !self.pool.meta(frame).has_one_reference()
+    }
+
+    /// Returns `true` if only the entry that the caller has claimed uses the page: a write in an
+    /// exclusive table needs no copy. This is valid during the claim, since another entry or a pin
+    /// requires a claim of an entry, too.
+    pub(crate) fn is_unshared(self, frame: FrameNr) -> bool {
+        self.counts(frame).is_of_one_entry() && !self.has_other_references(frame)
     }
 
     /// Counts a copy of `entry`, which the caller has claimed. An error changes nothing.
@@ -187,8 +191,7 @@ impl<'s> Pages<'s> {
     ) -> Result<Option<UniqueFrame<'s>>, (Claim<'t>, UniqueFrame<'s>)> {
         let entry = claim.before();
         let from = FrameNr::new(entry.frame());
-        let is_alone = decide(self.counts(from), self.references(from)) == Cow::Reuse;
-        if !is_alone {
+        if !self.is_unshared(from) {
             return Err((claim, to));
         }
         let bytes = to.bytes();

@@ -1,4 +1,5 @@
-//! Directory entry: a word that names the table for 2 MiB of addresses.
+//! Directory entry: a word that names the table for 2 MiB of addresses; and the [`Directory`], the
+//! array of these words.
 //!
 //! ```text
 //! 63 62          33 32            6   5   2      1        0

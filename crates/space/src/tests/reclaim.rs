@@ -137,11 +137,13 @@ fn no_page_is_isolated_while_room_is_made() {
     assert_eq!(stats.nr_available(), stats.nr_frames);
 }
 
-/// Regression test: in areas of large pages, a change that lacked a frame for a table had the source
-/// clean a large block, and failed if it had none.
+type Change = fn(&Space, Range<u64>) -> Result<(), Error>;
+
+/// Regression test: in areas of large pages, a change that lacked a frame for a table had the
+/// source clean a large block, and failed if it had none.
 #[test]
 fn a_change_that_lacks_a_table_waits_for_a_single_frame() {
-    let changes: [fn(&Space, Range<u64>) -> Result<(), Error>; 4] = [
+    let changes: [Change; 4] = [
         |space, _| space.fork_with(ForkMode::Copy).map(drop),
         |space, page| space.unmap(page),
         |space, page| space.protect(page, Protection::Read),

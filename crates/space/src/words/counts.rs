@@ -74,8 +74,8 @@ impl Counts {
         self.mappings() == 1 && self.migrations() == 0
     }
 
-    /// Returns `true` if only one entry names the page, and a migration adds none: migration entries
-    /// of the old frame may be about to become entries of an isolated page.
+    /// Returns `true` if only one entry names the page, and a migration adds none: migration
+    /// entries of the old frame may be about to become entries of an isolated page.
     pub(crate) const fn is_of_one_entry(self) -> bool {
         self.is_mapped_once() && !self.is_isolated()
     }

@@ -162,14 +162,6 @@ pub(super) mod without_assembly {
     use crate::bytes::place::RacyBytes;
     use crate::bytes::width::Width;
 
-    pub(in super::super) fn supports(_: Width) -> bool {
-        false
-    }
-
-    pub(in super::super) fn is_slow(_: Width) -> bool {
-        false
-    }
-
     #[cfg(not(loom))]
     #[inline]
     pub(in super::super) fn expect_write(_: *const u8) {}

@@ -6,8 +6,6 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::native;
-
 /// Width of the moves of a long copy. Copies of at most 64 bytes are the same for all widths.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Width {
@@ -35,7 +33,7 @@ impl Width {
 
     /// Fails if this build has no assembly, or if the processor or the system lacks the registers.
     pub fn check(self) -> Result<(), UnsupportedWidth> {
-        if native::supports(self) {
+        if processor::supports(self) {
             Ok(())
         } else {
             Err(UnsupportedWidth(self))
@@ -96,7 +94,7 @@ pub(crate) fn select_default() {
 /// Returns the widest width that is supported and not slower than a narrower one.
 pub(super) fn default_width() -> Option<Width> {
     let mut widest_first = Width::ALL.into_iter().rev();
-    widest_first.find(|&width| native::supports(width) && !native::is_slow(width))
+    widest_first.find(|&width| processor::supports(width) && !processor::is_slow(width))
 }
 
 /// Error of a width that this build, processor or operating system does not support.
@@ -114,3 +112,48 @@ impl fmt::Display for UnsupportedWidth {
 }
 
 impl std::error::Error for UnsupportedWidth {}
+
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan))))]
+mod processor {
+    use std::arch::x86_64::__cpuid;
+
+    use super::Width;
+
+    pub(super) fn supports(width: Width) -> bool {
+        match width {
+            Width::Sse2 => true,
+            Width::Avx => std::is_x86_feature_detected!("avx"),
+            Width::Avx512 => std::is_x86_feature_detected!("avx512f"),
+        }
+    }
+
+    /// Whether a supported width is slower than a narrower one. Processors before Ice Lake, which
+    /// lack AVX512-VBMI2, reduce their clock frequency for moves of 64 bytes, and Zen 4 divides
+    /// them.
+    pub(super) fn is_slow(width: Width) -> bool {
+        width == Width::Avx512 && (!std::is_x86_feature_detected!("avx512vbmi2") || is_zen_4())
+    }
+
+    /// Whether the processor is of AMD's family 19h, whose models with AVX-512 are Zen 4.
+    fn is_zen_4() -> bool {
+        const FAMILY_BITS: u32 = 0x0ff0_0f00;
+        const FAMILY_19H: u32 = 0x00a0_0f00;
+        let (vendor, version) = (__cpuid(0), __cpuid(1));
+        let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
+        name.as_flattened() == b"AuthenticAMD" && version.eax & FAMILY_BITS == FAMILY_19H
+    }
+}
+
+/// For builds without assembly.
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
+mod processor {
+    use super::Width;
+
+    pub(super) fn supports(_: Width) -> bool {
+        false
+    }
+
+    pub(super) fn is_slow(_: Width) -> bool {
+        false
+    }
+}

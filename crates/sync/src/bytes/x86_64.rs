@@ -19,7 +19,6 @@ mod wide;
 mod widths;
 
 use std::arch::asm;
-use std::arch::x86_64::__cpuid;
 use std::mem::MaybeUninit;
 
 use self::widths::{avx, avx512, sse2};
@@ -338,30 +337,6 @@ pub(super) fn expect_write(address: *const u8) {
     unsafe {
         asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
-}
-
-pub(super) fn supports(width: Width) -> bool {
-    match width {
-        Width::Sse2 => true,
-        Width::Avx => std::is_x86_feature_detected!("avx"),
-        Width::Avx512 => std::is_x86_feature_detected!("avx512f"),
-    }
-}
-
-/// Whether a supported width is slower than a narrower one. Processors before Ice Lake, which
-/// lack AVX512-VBMI2, reduce their clock frequency for moves of 64 bytes, and Zen 4 divides
-/// them.
-pub(super) fn is_slow(width: Width) -> bool {
-    width == Width::Avx512 && (!std::is_x86_feature_detected!("avx512vbmi2") || is_zen_4())
-}
-
-/// Whether the processor is of AMD's family 19h, whose models with AVX-512 are Zen 4.
-fn is_zen_4() -> bool {
-    const FAMILY_BITS: u32 = 0x0ff0_0f00;
-    const FAMILY_19H: u32 = 0x00a0_0f00;
-    let (vendor, version) = (__cpuid(0), __cpuid(1));
-    let name = [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes);
-    name.as_flattened() == b"AuthenticAMD" && version.eax & FAMILY_BITS == FAMILY_19H
 }
 
 #[cfg(test)]

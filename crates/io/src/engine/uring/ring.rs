@@ -136,10 +136,11 @@ impl Ring {
         self.nr_in_flight
     }
 
-    /// Returns the number of jobs that the ring can accept now.
+    /// Returns the number of jobs that the ring can accept now. A ring that is given up passes any
+    /// number on.
     pub(super) fn room(&mut self) -> usize {
         if self.is_given_up {
-            return 0;
+            return usize::MAX;
         }
         let entries = self.room_for_entries();
         // The jobs in `again` have priority. One entry is reserved for `push_other`.
@@ -148,7 +149,7 @@ impl Ring {
             .min(entries.saturating_sub(self.again.len() + 1))
     }
 
-    /// Returns `true` if the ring accepts no job, and only completes those that the kernel has.
+    /// Returns `true` if the ring starts no job, and only completes those that the kernel has.
     pub(super) fn is_given_up(&self) -> bool {
         self.is_given_up
     }
@@ -179,8 +180,9 @@ impl Ring {
         let kind = request.kind();
         let end = request.pos().checked_add(request.nr_left() as u64);
         // The kernel interprets a position of all ones as the current file position.
-        let may =
-            matches!(kind, Kind::Read | Kind::Write) && end.is_some_and(|end| end <= MOST_BYTES);
+        let may = matches!(kind, Kind::Read | Kind::Write)
+            && end.is_some_and(|end| end <= MOST_BYTES)
+            && !self.is_given_up;
         let Some(raw) = job.raw_file().filter(|_| may) else {
             return Some(Outcome::Calls(job));
         };
@@ -557,7 +559,7 @@ mod tests {
         // Proceed as if the kernel rejected all calls.
         let mut nr_back = 0;
         ring.give_up(|outcome| nr_back += usize::from(matches!(outcome, Outcome::Calls(_))));
-        assert_eq!((nr_back, ring.nr_in_flight(), ring.room()), (room, 0, 0));
+        assert_eq!((nr_back, ring.nr_in_flight()), (room, 0));
         // The kernel never consumes the entries in the queue, and no request completes.
         ring.enter(0).unwrap();
         assert_eq!(ring.reap(|_| panic!("a completion")), 0);

@@ -403,26 +403,20 @@ fn advance(job: &mut Job, result: i32) -> Step {
 fn entry_of(job: &Job, descriptor: types::Fd, number: u32) -> squeue::Entry {
     let request = job.request();
     let (spans, pos) = (request.spans(), request.pos());
+    // A `Span` has the layout of the kernel's `iovec`.
+    let list = spans.as_ptr().cast();
+    let nr = spans.len().min(MOST_SPANS) as u32;
     let entry = match (request.kind(), spans) {
         (Kind::Write, [one]) => opcode::Write::new(descriptor, one.start(), len_of(one.len()))
             .offset(pos)
             .build(),
-        (Kind::Write, _) => {
-            let nr = spans.len().min(MOST_SPANS) as u32;
-            // A `Span` has the layout of the kernel's `iovec`.
-            opcode::Writev::new(descriptor, spans.as_ptr().cast(), nr)
-                .offset(pos)
-                .build()
-        }
+        (Kind::Write, _) => opcode::Writev::new(descriptor, list, nr)
+            .offset(pos)
+            .build(),
         (_, [one]) => opcode::Read::new(descriptor, one.start(), len_of(one.len()))
             .offset(pos)
             .build(),
-        _ => {
-            let nr = spans.len().min(MOST_SPANS) as u32;
-            opcode::Readv::new(descriptor, spans.as_ptr().cast(), nr)
-                .offset(pos)
-                .build()
-        }
+        _ => opcode::Readv::new(descriptor, list, nr).offset(pos).build(),
     };
     entry.user_data(u64::from(number))
 }

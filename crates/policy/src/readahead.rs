@@ -199,19 +199,14 @@ impl Streams {
                 let pages = wanted.max(window).min(most.max(wanted));
                 stream.window = pages.min(most);
                 stream.next = page.saturating_add(pages);
-                Plan {
-                    now: pages as usize,
-                    ahead: None,
-                }
+                Plan::alone(pages as usize)
             }
             Way::Apart => {
                 stream.window = window;
                 stream.next = page.saturating_add(wanted);
-                let ahead = self.further(nr);
-                Plan {
-                    now: wanted as usize,
-                    ahead: Some(ahead),
-                }
+                let ahead = Some(self.further(nr));
+                let now = wanted as usize;
+                Plan { now, ahead }
             }
         }
     }

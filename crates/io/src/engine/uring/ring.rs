@@ -136,8 +136,8 @@ impl Ring {
         self.nr_in_flight
     }
 
-    /// Returns the number of jobs that the ring can accept now. A ring that is given up passes any
-    /// number on.
+    /// Returns the number of jobs that can begin now: any number if the ring is given up, since
+    /// [`begin`](Self::begin) returns them.
     pub(super) fn room(&mut self) -> usize {
         if self.is_given_up {
             return usize::MAX;
@@ -543,17 +543,21 @@ mod tests {
         let words: Vec<_> = (0..512)
             .map(|_| std::sync::atomic::AtomicU64::new(0))
             .collect();
-        for _ in 0..room {
+        let read = || {
             let span = Span::new(words.as_ptr().cast_mut().cast(), 4096);
             // SAFETY: (a) the words outlive the ring; (b) nothing reads them before `give_up`.
             let request = unsafe { Request::read(0, span, Box::new(|_: io::Result<usize>| ())) };
-            assert!(ring.begin(Job::new(file.clone(), request)).is_none());
+            Job::new(file.clone(), request)
+        };
+        for _ in 0..room {
+            assert!(ring.begin(read()).is_none());
         }
         assert_eq!((ring.room(), ring.nr_in_flight()), (0, room));
         // Proceed as if the kernel rejected all calls.
         let mut nr_back = 0;
         ring.give_up(|outcome| nr_back += usize::from(matches!(outcome, Outcome::Calls(_))));
         assert_eq!((nr_back, ring.nr_in_flight()), (room, 0));
+        assert!(matches!(ring.begin(read()), Some(Outcome::Calls(_))));
         // The kernel never consumes the entries in the queue, and no request completes.
         ring.enter(0).unwrap();
         assert_eq!(ring.reap(|_| panic!("a completion")), 0);

@@ -24,7 +24,6 @@ use pagewell_frame::{AllocRequest, FrameKind, FrameNr, Order, Place, TryGetFrame
 
 use crate::motion::mover::Moving;
 use crate::motion::report::{Engine, Migrated};
-use crate::pages::owner::Binding;
 use crate::supply::frames::Supply;
 
 const MAX_PLACES: usize = 16;
@@ -197,9 +196,9 @@ impl Supply {
             return Found::Stuck;
         };
         // While the page is isolated, the metadata belongs to the page.
-        let wanted = match pages.owner_of(frame).binding {
-            Binding::Anywhere => Place::Prefer(node),
-            Binding::Node => Place::Only(node),
+        let wanted = match pages.owner_of(frame).is_bound {
+            true => Place::Only(node),
+            false => Place::Prefer(node),
         };
         match targets.next(order, wanted) {
             Some(to) => Found::Isolated(Moving::new(pages, frame, to, None)),

@@ -228,7 +228,7 @@ impl Supply {
             Stage::Arriving(to) => {
                 self.pages().add_mapping(to);
                 claim.end(before.restored(to));
-                self.pages().drop_migration(page.from);
+                self.pages().drop_entry(before);
             }
             Stage::Leaving | Stage::Failed(_) => {
                 self.pages().turn_back(page.from);

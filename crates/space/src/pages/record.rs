@@ -14,7 +14,7 @@ use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::pages::links::Family;
-use crate::pages::owner::{self, Binding, Owner};
+use crate::pages::owner::{self, Owner};
 use crate::supply::frames::Supply;
 use crate::supply::view;
 use crate::words::claim::Claim;
@@ -54,14 +54,14 @@ impl<'s> Pages<'s> {
         block: UniqueFrame<'_>,
         family: Arc<Family>,
         index: u64,
-        binding: Binding,
+        is_bound: bool,
         counts: u64,
     ) -> FrameNr {
         family.add_frame();
         let owner = Owner {
             family: owner::family_to_word(family),
             index,
-            binding,
+            is_bound,
         };
         self.publish_moved(block, owner, counts)
     }
@@ -75,7 +75,7 @@ impl<'s> Pages<'s> {
         counts: u64,
     ) -> FrameNr {
         debug_assert!(counts != 0);
-        let private = [counts, owner.binding.to_word()];
+        let private = [counts, u64::from(owner.is_bound)];
         view::publish_page(block, (owner.family, owner.index), private)
     }
 
@@ -97,11 +97,11 @@ impl<'s> Pages<'s> {
     pub(crate) fn owner_of(self, frame: FrameNr) -> Owner {
         let record = self.pool.meta(frame);
         let (family, index) = record.owner();
-        let [_, binding] = record.private();
+        let [_, is_bound] = record.private();
         Owner {
             family,
             index,
-            binding: Binding::from_word(binding),
+            is_bound: is_bound != 0,
         }
     }
 
@@ -139,7 +139,7 @@ impl<'s> Pages<'s> {
         Ok(())
     }
 
-    /// Uncounts an entry, removed under its claim or with exclusive use of the table.
+    /// Uncounts an entry, removed or replaced under its claim, or with exclusive use of the table.
     pub(crate) fn drop_entry(self, entry: Pte) {
         match entry.state() {
             State::Present(frame) => self.take(frame, MAPPING),
@@ -172,11 +172,6 @@ impl<'s> Pages<'s> {
         let turned = MAPPING.wrapping_sub(MIGRATION);
         // ORDERING: AcqRel; as for any decrease of a field.
         self.word(frame).fetch_add(turned, Ordering::AcqRel);
-    }
-
-    /// Uncounts a migration entry that was replaced by a present entry of another frame.
-    pub(crate) fn drop_migration(self, frame: FrameNr) {
-        self.take(frame, MIGRATION);
     }
 
     /// Moves the page of a claimed entry to `to`, and ends the claim. Returns the old frame, or

@@ -69,7 +69,7 @@ impl Mm {
 
     /// Publishes the page with one mapping, for the entry that the caller has claimed.
     pub(crate) fn publish(&self, made: NewPage<'_>) -> FrameNr {
-        let pages = self.shared.pages();
-        pages.publish(made.block, made.family, made.index, made.is_bound, MAPPING)
+        let supply = &self.shared.supply;
+        supply.publish(made.block, made.family, made.index, made.is_bound, MAPPING)
     }
 }

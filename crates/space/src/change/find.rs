@@ -218,7 +218,7 @@ impl Mm {
         targets: &mut Targets<'m>,
         search: &mut Search<'_, 'm>,
     ) -> Found {
-        let pages = self.shared.pages();
+        let supply = &self.shared.supply;
         let mut to = None;
         let mut backoff = Backoff::new();
         loop {
@@ -249,7 +249,7 @@ impl Mm {
                 return Found::Exchanged;
             }
             let (claim, to_frame) = match search.engine {
-                Engine::Batched => match pages.move_claimed(claim, to_frame) {
+                Engine::Batched => match supply.move_claimed(claim, to_frame) {
                     Ok(left) => {
                         search.left.extend(left);
                         return Found::Moved;
@@ -258,12 +258,12 @@ impl Mm {
                 },
                 Engine::FullWalk | Engine::EarlyStop => (claim, to_frame),
             };
-            let is_isolated = pages.isolate(frame);
+            let is_isolated = supply.isolate(frame);
             drop(claim);
             if !is_isolated {
                 return Found::Failed(NotMoved::InMigration);
             }
-            let page = Moving::new(pages, frame, to_frame, Some(addr));
+            let page = Moving::new(supply, frame, to_frame, Some(addr));
             search.batch.push(page);
             return Found::Isolated;
         }

@@ -17,7 +17,6 @@ use crate::areas::file::{Backing, FileArea, FileMaps, LinkedSpace, Sharing};
 use crate::areas::noted::NotedFiles;
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
-use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
 use crate::supply::source::FrameSource;
 use crate::supply::writers::Writers;
@@ -213,11 +212,6 @@ impl Shared {
             return free;
         }
         self.supply.compact(order, place)
-    }
-
-    #[inline]
-    pub(crate) fn pages(&self) -> Pages<'_> {
-        self.supply.pages()
     }
 
     #[inline]

@@ -55,7 +55,7 @@ impl Spaces {
         }
         for (frame, found) in &pages {
             let record = self.pool().meta(*frame);
-            let counts = self.shared.pages().counts(*frame);
+            let counts = self.shared.supply.counts(*frame);
             let is_counted = found.mappings == counts.mappings()
                 && found.migrations == counts.migrations()
                 && !counts.is_isolated();

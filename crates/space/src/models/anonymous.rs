@@ -357,9 +357,9 @@ fn loom_move_under_claim_vs_isolation() {
                 return;
             };
             let kind = (FrameKind::Anon, Order::ZERO);
-            if reference.meta().kind() == kind && supply.pages().try_isolate(frame) {
+            if reference.meta().kind() == kind && supply.try_isolate(frame) {
                 drop(reference);
-                let mut batch = vec![Moving::new(supply.pages(), frame, to, None)];
+                let mut batch = vec![Moving::new(supply, frame, to, None)];
                 supply.move_batch(&mut batch, Engine::Batched, &mut Migrated::default());
             }
         });

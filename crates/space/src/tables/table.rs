@@ -113,7 +113,7 @@ impl<'s> Tables<'s> {
 
     #[inline]
     fn drop_entry_waited_for(self, word: &AtomicU64, before: Pte) {
-        self.supply.pages().drop_entry(before);
+        self.supply.drop_entry(before);
         self.wake(word, before);
     }
 
@@ -129,7 +129,7 @@ impl<'s> Tables<'s> {
             };
             let before = claim.before();
             // While the entry is claimed, no walk converts it, and no other copy of it is counted.
-            if self.supply.pages().count_copy(before).is_err() {
+            if self.supply.count_copy(before).is_err() {
                 drop(claim);
                 self.drop_share(copy);
                 return Err(ErrorKind::TooManyEntries);

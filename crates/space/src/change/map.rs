@@ -272,8 +272,7 @@ impl Space {
         self.take_tables(areas, range);
         self.mm
             .for_each_entry(areas, range, |word, _| self.mm.shared.tables().empty(word));
-        let starts = areas.starts_within(range).into_iter();
-        let unmapped: Vec<Area> = starts.filter_map(|start| areas.remove(start)).collect();
+        let unmapped = areas.remove_within(range);
         unmapped.iter().for_each(Area::unlink);
         Ok(unmapped)
     }
@@ -295,22 +294,16 @@ impl Space {
         let mut tables = Vec::with_capacity(free.len());
         // A writer at work may be about to claim an entry of one of these tables.
         let stopped = self.mm.shared.writers.stop(|| {
-            for (word, _) in &free {
-                let pmd = Directory::look(word);
-                self.mm.tables.set(word, pmd.emptied());
-                tables.extend(pmd.table());
-            }
+            tables.extend(free.iter().filter_map(|(word, _)| self.mm.take_table(word)));
         });
         if stopped.is_err() {
             // Exclusive tables stay. Shared ones are removed nevertheless: other spaces use their
             // entries, and no writer in place uses a shared table.
             for (word, start) in free {
-                let pmd = Directory::look(word);
-                if pmd.is_exclusive() {
+                if Directory::look(word).is_exclusive() {
                     areas.left.push(start);
                 } else {
-                    self.mm.tables.set(word, pmd.emptied());
-                    tables.extend(pmd.table());
+                    tables.extend(self.mm.take_table(word));
                 }
             }
         }
@@ -387,11 +380,7 @@ impl Space {
             self.mm.shared.tables().wake(from, before);
         });
         self.take_tables(areas, range);
-        for start in areas.starts_within(range) {
-            if let Some(area) = areas.remove(start) {
-                area.unlink();
-            }
-        }
+        areas.remove_within(range).iter().for_each(Area::unlink);
         for area in moved {
             areas.insert(area);
         }
@@ -413,14 +402,8 @@ impl Space {
                     continue;
                 }
                 let Some(table) = self.mm.shared.tables().make() else {
-                    for word in made {
-                        let pmd = Directory::look(word);
-                        self.mm.tables.set(word, pmd.emptied());
-                        // No writer is about to claim an entry: the table never had one.
-                        if let Some(table) = pmd.table() {
-                            self.mm.shared.tables().drop_share(table);
-                        }
-                    }
+                    // No writer is about to claim an entry: the tables never had one.
+                    made.into_iter().for_each(|word| self.mm.drop_table(word));
                     return Err(ErrorKind::OutOfFrames);
                 };
                 let with_table = Directory::look(to).with_table(table, area.order);

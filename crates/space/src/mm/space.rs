@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_cache::{Cache, companion_or_else};
-use pagewell_frame::{FramePool, Order, Place, UniqueFrame};
+use pagewell_frame::{FrameNr, FramePool, Order, Place, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::shard::{LINES, Padded, is_apart};
 use pagewell_sync::{RwLock, read, scaled, write};
@@ -135,21 +135,30 @@ impl Mm {
         self.shared.supply.with_room(wanted, attempt)
     }
 
+    /// Removes the table from the directory's entry `word`. The caller drops the space's share.
+    pub(crate) fn take_table(&self, word: &AtomicU64) -> Option<FrameNr> {
+        let pmd = Directory::look(word);
+        self.tables.set(word, pmd.emptied());
+        pmd.table()
+    }
+
+    pub(crate) fn drop_table(&self, word: &AtomicU64) {
+        if let Some(table) = self.take_table(word) {
+            self.shared.tables().drop_share(table);
+        }
+    }
+
     /// Unmaps everything and removes all links. Called when no handle is left: only walks of
     /// families and truncations may still access the space.
     pub(crate) fn tear_down(&self) {
         let mut areas = write(&self.structure);
         let left = std::mem::take(&mut areas.left);
-        let all = areas.take_all();
+        let all = areas.remove_within(&(0..u64::MAX));
         let left = left.into_iter().map(|start| start..start + 1);
         for range in all.iter().map(|area| area.range.clone()).chain(left) {
-            for word in self.tables.directory.words(&range) {
-                let pmd = Directory::look(word);
-                if let Some(table) = pmd.table() {
-                    self.tables.set(word, pmd.emptied());
-                    self.shared.tables().drop_share(table);
-                }
-            }
+            let words = self.tables.directory.words(&range).iter();
+            let with_table = words.filter(|word| Directory::look(word).is_present());
+            with_table.for_each(|word| self.drop_table(word));
         }
         // F1 of `pages::links`: no entry of these areas names a page of the families any more.
         all.iter().for_each(Area::unlink);

@@ -16,6 +16,7 @@ use crate::words::pte::State;
 struct Found {
     mappings: u32,
     migrations: u32,
+    is_writable: bool,
 }
 
 impl Spaces {
@@ -33,7 +34,6 @@ impl Spaces {
             count_shares(&space.mm, &mut shares)?;
         }
         let mut pages: HashMap<FrameNr, Found> = HashMap::new();
-        let mut writable: HashMap<FrameNr, u32> = HashMap::new();
         for (table, nr) in &shares {
             let record = self.pool().meta(*table);
             let counted = record.private()[0];
@@ -42,15 +42,16 @@ impl Spaces {
             }
             for word in self.shared.tables().entries(*table) {
                 let entry = look(word);
-                match entry.state() {
-                    State::Empty => {}
-                    State::Present(frame) => pages.entry(frame).or_default().mappings += 1,
-                    State::Migration(frame) => pages.entry(frame).or_default().migrations += 1,
+                let (frame, is_migration) = match entry.state() {
+                    State::Empty => continue,
+                    State::Present(frame) => (frame, false),
+                    State::Migration(frame) => (frame, true),
                     State::Busy => return Err(format!("{table:?} has a claimed {entry:?}")),
-                }
-                if entry.is_writable() {
-                    *writable.entry(FrameNr::new(entry.frame())).or_default() += 1;
-                }
+                };
+                let found = pages.entry(frame).or_default();
+                found.mappings += u32::from(!is_migration);
+                found.migrations += u32::from(is_migration);
+                found.is_writable |= entry.is_writable();
             }
         }
         for (frame, found) in &pages {
@@ -66,7 +67,7 @@ impl Spaces {
                     found.mappings, found.migrations
                 ));
             }
-            if writable.contains_key(frame) && !counts.is_mapped_once() {
+            if found.is_writable && !counts.is_mapped_once() {
                 return Err(format!("{frame:?} is marked writable, with {counts:?}"));
             }
         }

@@ -135,7 +135,7 @@ impl Space {
                 .tables
                 .pmd_word(addr)
                 .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
-            let Some(table) = self.mm.shared.tables().hold(pmd_word) else {
+            let Some(table) = self.mm.shared.supply.hold_table(pmd_word) else {
                 if let Some(file) = &area.file {
                     let is_absent = || !Directory::look(pmd_word).is_present();
                     let pinned = self.mm.pin_file(file, addr, len, is_absent);
@@ -184,7 +184,7 @@ impl Space {
                     drop(areas);
                     self.mm
                         .shared
-                        .tables()
+                        .supply
                         .wait_for_migration((pmd_word, pmd), (word, entry));
                 }
                 State::Present(frame) => {

@@ -115,7 +115,7 @@ impl Mm {
                 .tables
                 .pmd_word(addr)
                 .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
-            let Some(table) = self.shared.tables().hold(pmd_word) else {
+            let Some(table) = self.shared.supply.hold_table(pmd_word) else {
                 let is_absent = || !Directory::look(pmd_word).is_present();
                 match self
                     .read_absent(area, addr, buf, is_absent)
@@ -144,7 +144,7 @@ impl Mm {
                     drop(table);
                     drop(areas);
                     self.shared
-                        .tables()
+                        .supply
                         .wait_for_migration((pmd_word, pmd), (word, entry));
                     continue;
                 }

@@ -229,7 +229,7 @@ impl Mm {
                     // This is always `Some`: the slow write has loaded the directory's entry.
                     if let Some(pmd_word) = self.tables.pmd_word(addr) {
                         self.shared
-                            .tables()
+                            .supply
                             .wait_for_migration((pmd_word, pmd), (word, entry));
                     }
                 }

@@ -24,7 +24,7 @@ use crate::mm::space::Mm;
 use crate::motion::mover::Moving;
 use crate::motion::report::{Engine, Migrated, NotMoved};
 use crate::supply::frames::Supply;
-use crate::tables::table::{Held, Tables};
+use crate::tables::table::Held;
 use crate::words::claim::{Claim, look};
 use crate::words::geometry::{TABLE_BYTES, entry_of, page_bytes};
 use crate::words::pmd::Directory;
@@ -84,9 +84,13 @@ impl<'t> InDirectory<'t> {
         Directory::look(self.pmd_word) == self.table.pmd
     }
 
-    fn entries(&self, tables: Tables<'t>, range: &Range<u64>, order: Order) -> &'t [AtomicU64] {
+    fn entries(&self, supply: &'t Supply, range: &Range<u64>, order: Order) -> &'t [AtomicU64] {
         let order = u32::from(order.get());
-        let words = self.table.pmd.table().map(|table| tables.entries(table));
+        let words = self
+            .table
+            .pmd
+            .table()
+            .map(|table| supply.table_entries(table));
         let first = entry_of(range.start, order);
         let nr = (range.end - range.start).div_ceil(page_bytes(order)) as usize;
         words
@@ -153,7 +157,7 @@ impl Mm {
                 }
                 let pmd_word = self.tables.word_of(addr);
                 let next_table = (addr + 1).next_multiple_of(TABLE_BYTES).min(end);
-                let Some(table) = self.shared.tables().hold(pmd_word) else {
+                let Some(table) = self.shared.supply.hold_table(pmd_word) else {
                     addr = next_table;
                     continue;
                 };
@@ -173,7 +177,7 @@ impl Mm {
     ) -> u64 {
         let supply = &self.shared.supply;
         let page_bytes = area.page_bytes();
-        let entries = table.entries(Tables::of(supply), &range, area.order);
+        let entries = table.entries(supply, &range, area.order);
         // 1.
         let most = search.room_for_pages(page_bytes);
         let (mut nr, mut end) = (0, 0);

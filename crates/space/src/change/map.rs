@@ -270,8 +270,9 @@ impl Space {
         self.mm.forget_files(areas, range, op)?;
         areas.split_at_ends(range, &self.mm, || self.mm.shared.next_id());
         self.take_tables(areas, range);
-        self.mm
-            .for_each_entry(areas, range, |word, _| self.mm.shared.tables().empty(word));
+        self.mm.for_each_entry(areas, range, |word, _| {
+            self.mm.shared.supply.empty_entry(word)
+        });
         let unmapped = areas.remove_within(range);
         unmapped.iter().for_each(Area::unlink);
         Ok(unmapped)
@@ -308,7 +309,7 @@ impl Space {
             }
         }
         for table in tables {
-            self.mm.shared.tables().drop_share(table);
+            self.mm.shared.supply.drop_share(table);
         }
     }
 
@@ -334,7 +335,7 @@ impl Space {
             if let Some(claim) = claim_used(word) {
                 let before = claim.before();
                 claim.end(before.protected(protection));
-                self.mm.shared.tables().wake(word, before);
+                self.mm.shared.supply.wake_entry(word, before);
             }
         });
         Ok(())
@@ -371,13 +372,13 @@ impl Space {
                 return;
             };
             let before = claim.before();
-            let to = &self.mm.shared.tables().entries(table)[entry_of(addr, pmd.order())];
+            let to = &self.mm.shared.supply.table_entries(table)[entry_of(addr, pmd.order())];
             // The entry is stored at its new place first, so that a table always has it. It is
             // counted and converted once: a walk that finds the old entry waits for its claim.
             // ORDERING: Release; publishes the page that the entry names.
             to.store(look(to).moved_here(before).bits(), Ordering::Release);
             claim.end(before.emptied());
-            self.mm.shared.tables().wake(from, before);
+            self.mm.shared.supply.wake_entry(from, before);
         });
         self.take_tables(areas, range);
         areas.remove_within(range).iter().for_each(Area::unlink);
@@ -401,7 +402,7 @@ impl Space {
                 if !Directory::look(word).is_present() || Directory::look(to).is_present() {
                     continue;
                 }
-                let Some(table) = self.mm.shared.tables().make() else {
+                let Some(table) = self.mm.shared.supply.make_table() else {
                     // No writer is about to claim an entry: the tables never had one.
                     made.into_iter().for_each(|word| self.mm.drop_table(word));
                     return Err(ErrorKind::OutOfFrames);

@@ -21,7 +21,6 @@ use crate::supply::frames::Supply;
 use crate::supply::source::FrameSource;
 use crate::supply::writers::Writers;
 use crate::tables::of_space::PageTables;
-use crate::tables::table::Tables;
 use crate::words::geometry::{TABLE_BYTES, entry_of, table_of};
 use crate::words::pmd::{Directory, Pmd};
 
@@ -65,7 +64,7 @@ impl Mm {
     }
 
     pub(crate) fn own_table(&self, order: Order, addr: u64) -> Result<Pmd, ErrorKind> {
-        self.tables.own(self.shared.tables(), order, addr)
+        self.tables.own(&self.shared.supply, order, addr)
     }
 
     pub(crate) fn note_file(&self, file: &Arc<FileArea>, addr: u64) {
@@ -99,7 +98,7 @@ impl Mm {
                     continue;
                 };
                 let entry = entry_of(addr, u32::from(area.order.get()));
-                visit(&self.shared.tables().entries(table)[entry], addr);
+                visit(&self.shared.supply.table_entries(table)[entry], addr);
                 addr += area.page_bytes();
             }
         }
@@ -144,7 +143,7 @@ impl Mm {
 
     pub(crate) fn drop_table(&self, word: &AtomicU64) {
         if let Some(table) = self.take_table(word) {
-            self.shared.tables().drop_share(table);
+            self.shared.supply.drop_share(table);
         }
     }
 
@@ -189,7 +188,7 @@ impl LinkedSpace for Mm {
             let start = area.range.start + end.saturating_sub(file.first_byte);
             if start < area.range.end {
                 self.for_each_entry(&areas, &(start..area.range.end), |word, _| {
-                    self.shared.tables().empty(word);
+                    self.shared.supply.empty_entry(word);
                 });
             }
         }
@@ -221,11 +220,6 @@ impl Shared {
             return free;
         }
         self.supply.compact(order, place)
-    }
-
-    #[inline]
-    pub(crate) fn tables(&self) -> Tables<'_> {
-        Tables::of(&self.supply)
     }
 
     /// Returns a number that no other area or space of the pool has. A file identifies areas by it,

@@ -40,7 +40,7 @@ impl Spaces {
             if record.kind().0 != FrameKind::Table || counted != *nr {
                 return Err(format!("{table:?} has {nr} users, but is {record:?}"));
             }
-            for word in self.shared.tables().entries(*table) {
+            for word in self.shared.supply.table_entries(*table) {
                 let entry = look(word);
                 let (frame, is_migration) = match entry.state() {
                     State::Empty => continue,
@@ -115,7 +115,7 @@ fn count_shares(mm: &Mm, shares: &mut HashMap<FrameNr, u64>) -> Result<(), Strin
             if pmd.order() != u32::from(area.order.get()) {
                 return Err(format!("{pmd:?} in an area of order {}", area.order.get()));
             }
-            if pmd.is_exclusive() && !mm.shared.tables().is_only_share(table) {
+            if pmd.is_exclusive() && !mm.shared.supply.is_only_share(table) {
                 return Err(format!("{pmd:?}, whose table has other users"));
             }
         }

@@ -108,8 +108,8 @@ pub(super) fn assert_all_free(spaces: &Spaces) {
 
 pub(super) fn first_frame(space: &Space) -> FrameNr {
     let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
-    let tables = space.mm.shared.tables();
-    let entries = tables.entries(pmd.table().expect("a table"));
+    let supply = &space.mm.shared.supply;
+    let entries = supply.table_entries(pmd.table().expect("a table"));
     FrameNr::new(look(&entries[0]).frame())
 }
 

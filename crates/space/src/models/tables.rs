@@ -21,7 +21,7 @@ fn loom_wait_vs_table_reuse() {
         let space = filled(&spaces, 1);
         let shared = &spaces.shared;
         let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
-        let word = &shared.tables().entries(pmd.table().expect("a table"))[0];
+        let word = &shared.supply.table_entries(pmd.table().expect("a table"))[0];
         let claim = claim_used(word).expect("a page");
         let moving = claim.before().to_migration();
         let frame = FrameNr::new(moving.frame());

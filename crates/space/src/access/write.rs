@@ -228,9 +228,8 @@ impl Mm {
                 Attempt::Migrating(pmd, word, entry) => {
                     // This is always `Some`: the slow write has loaded the directory's entry.
                     if let Some(pmd_word) = self.tables.pmd_word(addr) {
-                        self.shared
-                            .supply
-                            .wait_for_migration((pmd_word, pmd), (word, entry));
+                        let supply = &self.shared.supply;
+                        supply.wait_for_migration((pmd_word, pmd), (word, entry));
                     }
                 }
                 Attempt::Missing(fault) => {

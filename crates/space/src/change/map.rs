@@ -244,15 +244,11 @@ impl Space {
     ) -> Result<(), Error> {
         for area in areas.overlapping(range) {
             let part = area.range.start.max(range.start)..area.range.end.min(range.end);
-            let mut start = part.start & !(TABLE_BYTES - 1);
-            while start < part.end {
-                let word = self.mm.tables.word_of(start);
+            for (word, start) in self.mm.tables.directory.words_at(&part) {
                 if Directory::look(word).is_present() && !is_left_out(start) {
-                    self.mm
-                        .own_table(area.order, start)
-                        .map_err(|kind| Error::at(kind, op, start))?;
+                    let owned = self.mm.own_table(area.order, start);
+                    owned.map_err(|kind| Error::at(kind, op, start))?;
                 }
-                start += TABLE_BYTES;
             }
         }
         Ok(())
@@ -280,14 +276,8 @@ impl Space {
 
     /// Removes the tables that only areas within `range` use. Records those that stay.
     fn take_tables(&self, areas: &mut Areas, range: &Range<u64>) {
-        let first = range.start & !(TABLE_BYTES - 1);
-        let free: Vec<_> = self
-            .mm
-            .tables
-            .directory
-            .words(range)
-            .iter()
-            .zip((first..).step_by(TABLE_BYTES as usize))
+        let words = self.mm.tables.directory.words_at(range);
+        let free: Vec<_> = words
             .filter(|(word, start)| {
                 Directory::look(word).is_present() && areas.is_table_free_but(*start, range)
             })
@@ -394,11 +384,8 @@ impl Space {
         let mut made = Vec::new();
         for area in areas.overlapping(range) {
             let part = area.range.start.max(range.start)..area.range.end.min(range.end);
-            let first = part.start & !(TABLE_BYTES - 1);
-            let words = self.mm.tables.directory.words(&part);
-            for (word, start) in words.iter().zip((first..).step_by(TABLE_BYTES as usize)) {
-                let to = start.wrapping_add(shift);
-                let to = self.mm.tables.word_of(to);
+            for (word, start) in self.mm.tables.directory.words_at(&part) {
+                let to = self.mm.tables.word_of(start.wrapping_add(shift));
                 if !Directory::look(word).is_present() || Directory::look(to).is_present() {
                     continue;
                 }

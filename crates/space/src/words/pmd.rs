@@ -157,6 +157,13 @@ impl Directory {
         &self[first..end]
     }
 
+    /// As [`words`](Self::words), each with the first address of its table.
+    pub(crate) fn words_at(&self, range: &Range<u64>) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        let first = range.start & !(TABLE_BYTES - 1);
+        let starts = (first..).step_by(TABLE_BYTES as usize);
+        self.words(range).iter().zip(starts)
+    }
+
     #[inline(always)]
     pub(crate) fn look(word: &AtomicU64) -> Pmd {
         // ORDERING: Acquire; pairs with the release that published the table.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use pagewell_sync::ledger::{self, Resource};
 
-use super::queue::OfStorage;
 use crate::backend::{Backend, Group, Kind, Panic, RawFile, Request};
 
 /// A backend with its properties, which are queried once.
@@ -95,6 +94,11 @@ impl Job {
     /// Returns the request to perform.
     pub fn request(&self) -> &Request {
         &self.request
+    }
+
+    /// Returns the key of the backend in a [`Queue`](super::queue::Queue).
+    pub(super) fn key(&self) -> usize {
+        Arc::as_ptr(self.target.file()).addr()
     }
 
     /// Returns the same result on each call.
@@ -202,12 +206,6 @@ impl Steps for Job {
     fn complete(self, result: io::Result<usize>) {
         let_go(self.target);
         self.request.complete(result);
-    }
-}
-
-impl OfStorage for Job {
-    fn key(&self) -> usize {
-        Arc::as_ptr(self.target.file()).addr()
     }
 }
 

@@ -24,7 +24,7 @@
 //! 2. Obtain an exclusive table: create one, take one over, or copy a shared one.
 //! 3. An empty entry gets a new page of zeros, or in a private area of a file a copy of the file's
 //!    page. A page that is not writable is written in place after all if it is unshared
-//!    ([`is_unshared`](crate::pages::record::Pages::is_unshared)), or else to a new copy. Frames
+//!    ([`is_unshared`](crate::supply::frames::Supply::is_unshared)), or else to a new copy. Frames
 //!    are allocated before the claim. At a migration entry, the write releases all locks and waits.
 //!    In a shared area, it goes to the file ([`crate::access::files`]).
 //!
@@ -228,9 +228,8 @@ impl Mm {
                 Attempt::Migrating(pmd, word, entry) => {
                     // This is always `Some`: the slow write has loaded the directory's entry.
                     if let Some(pmd_word) = self.tables.pmd_word(addr) {
-                        self.shared
-                            .tables()
-                            .wait_for_migration((pmd_word, pmd), (word, entry));
+                        let supply = &self.shared.supply;
+                        supply.wait_for_migration((pmd_word, pmd), (word, entry));
                     }
                 }
                 Attempt::Missing(fault) => {
@@ -281,7 +280,7 @@ impl Mm {
         }
         let pmd = self.own_table(area.order, addr).map_err(failed)?;
         let word = self.tables.entry(pmd, entry_of(addr, order));
-        let pages = self.shared.pages();
+        let supply = &self.shared.supply;
         let mut spare: Option<NewPage<'_>> = None;
         let mut backoff = Backoff::new();
         loop {
@@ -328,7 +327,7 @@ impl Mm {
                     let Some(claim) = Claim::try_new(word, entry) else {
                         continue;
                     };
-                    if pages.is_unshared(frame) {
+                    if supply.is_unshared(frame) {
                         claim.before_writing();
                         let bytes = view::page_bytes_of(&self.tables.view, entry.frame(), off, len);
                         let result = change(bytes);
@@ -349,7 +348,7 @@ impl Mm {
                     let result = change(page.slice(off, len));
                     let copy = self.publish(copy);
                     claim.end(entry.owned(copy));
-                    pages.drop_entry(entry);
+                    supply.drop_entry(entry);
                     return Ok(Attempt::Done(result));
                 }
             }

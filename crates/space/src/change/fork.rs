@@ -72,7 +72,7 @@ impl Space {
                     let Some(table) = pmd.table() else {
                         continue;
                     };
-                    shared.tables().share(table);
+                    shared.supply.share_table(table);
                     if pmd.is_exclusive() {
                         self.mm.tables.set(word, pmd.shared());
                     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loom::thread;
 use pagewell_frame::{
-    FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig, UniqueFrame,
+    FRAME_BYTES, FrameNr, FramePool, FrameRef, HugePages, Nodes, Order, PoolConfig, UniqueFrame,
 };
 
 use crate::areas::options::Policy;
@@ -23,6 +23,19 @@ pub(super) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'stat
     }
     builder.max_branches = 50_000;
     builder.check(model);
+}
+
+/// As [`explore`], for a space with one page ([`filled`]) in a pool of `nr_frames` on `nr_nodes`.
+pub(super) fn explore_filled(
+    preemptions: usize,
+    (nr_frames, nr_nodes): (usize, usize),
+    model: impl Fn(&Spaces, Arc<Space>) + Send + Sync + 'static,
+) {
+    explore(preemptions, move || {
+        let spaces = spaces(nr_frames, nr_nodes);
+        let space = filled(&spaces, 1);
+        model(&spaces, space);
+    });
 }
 
 pub(super) fn spaces(nr_frames: usize, nr_nodes: usize) -> Spaces {
@@ -50,6 +63,13 @@ pub(super) fn migrate_once(space: &Space, range: Range<u64>, engine: Engine) -> 
 
 pub(super) fn page(byte: u8) -> [u8; FRAME_BYTES] {
     [byte; FRAME_BYTES]
+}
+
+/// Returns the bytes of a pinned page.
+pub(super) fn bytes_of(reference: &FrameRef<'_>) -> [u8; FRAME_BYTES] {
+    let mut bytes = page(0);
+    reference.bytes().copy_to(0, &mut bytes);
+    bytes
 }
 
 /// Creates a space with `nr` pages on node 0, the first at address 0, filled with 1, 2 and so on.
@@ -88,8 +108,8 @@ pub(super) fn assert_all_free(spaces: &Spaces) {
 
 pub(super) fn first_frame(space: &Space) -> FrameNr {
     let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
-    let tables = space.mm.shared.tables();
-    let entries = tables.entries(pmd.table().expect("a table"));
+    let supply = &space.mm.shared.supply;
+    let entries = supply.table_entries(pmd.table().expect("a table"));
     FrameNr::new(look(&entries[0]).frame())
 }
 

@@ -15,7 +15,7 @@ use crate::motion::mover::Moving;
 use crate::pages::links::Family;
 use crate::supply::frames::Supply;
 use crate::supply::view;
-use crate::tables::table::{Held, Tables};
+use crate::tables::table::Held;
 use crate::words::claim::look;
 use crate::words::geometry::{entry_of, table_of};
 use crate::words::pmd::Directory;
@@ -35,7 +35,7 @@ impl<'s> TableCursor<'s> {
         };
         if !self.last.as_ref().is_some_and(is_last) {
             self.last = None;
-            let held = Tables::of(self.supply).hold(word)?;
+            let held = self.supply.hold_table(word)?;
             self.last = Some((std::ptr::from_ref(word), held));
         }
         let (_, held) = self.last.as_ref()?;

@@ -130,7 +130,7 @@ pub(crate) fn page_bytes_of(pool: &PoolView, frame: u32, off: usize, len: usize)
     debug_assert!(((frame as usize) << pagewell_frame::FRAME_SHIFT) + off + len <= pool.bytes());
     // SAFETY: (P) as above. (F) a claimed entry of a table names frames of the pool, and callers
     // stay within the page. (W) a thread that writes has exclusive use of the page: its entry is
-    // writable (T2 of `tables::table`), or it is unshared (`Pages::is_unshared`).
+    // writable (T2 of `tables::table`), or it is unshared (`Supply::is_unshared`).
     unsafe { pool.view.bytes(frame, off, len) }
 }
 
@@ -191,6 +191,6 @@ pub(crate) fn pinned_slice(pool: &FramePool, frame: FrameNr, off: usize, len: us
     // its reference to the frame after the slice, and until then the bytes do not change: the page
     // is written in place only through an entry with the writable bit. The pin cleared this bit
     // under the entry's claim, and it is set again only if the reference of the entries is the only
-    // one (`Pages::is_unshared`).
+    // one (`Supply::is_unshared`).
     unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len) }
 }

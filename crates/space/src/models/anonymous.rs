@@ -7,8 +7,8 @@ use pagewell_frame::{
 };
 
 use super::harness::{
-    PAGE, assert_all_free, byte, explore, filled, finish, first_frame, give_back, migrate_once,
-    page, spaces, spawn_with, take_all,
+    PAGE, assert_all_free, byte, bytes_of, explore, explore_filled, filled, finish, first_frame,
+    give_back, migrate_once, page, spaces, spawn_with, take_all,
 };
 use crate::change::fork::ForkMode;
 use crate::mm::space::Space;
@@ -146,6 +146,7 @@ fn loom_write_vs_write() {
         other.join().unwrap();
         let before = u64::from_ne_bytes([1; 8]);
         assert_eq!(space.load(0), Ok(before + 3));
+        finish(spaces, vec![space]);
     });
 }
 
@@ -345,7 +346,7 @@ fn loom_move_under_claim_vs_isolation() {
     explore_filled(2, (8, 2), |spaces, space| {
         let frame = first_frame(&space);
         let other = spawn_with(spaces, move |spaces| {
-            let supply = spaces.shared.supply;
+            let supply = &spaces.shared.supply;
             let to = supply.alloc_on(Order::ZERO, 0).expect("a frame");
             let TryGetFrame::Taken(reference) = spaces.pool().try_get(frame) else {
                 return;

@@ -1,10 +1,10 @@
 //! Record of an open file: its index, size and backend, and operations on only these.
 
+use std::io;
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fmt, io};
 
 use pagewell_frame::{FRAME_BYTES, FrameMeta, FrameNr, FramePool, Order};
 use pagewell_io::engine::{Job, Request, Target};
@@ -145,11 +145,17 @@ impl How {
     }
 }
 
-fn told_size(backend: &dyn Backend, layout: Layout) -> io::Result<u64> {
-    let stored = backend.size()?;
-    layout
-        .size(stored)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, NoSuchSize(stored)))
+/// Queries the backend's size, and returns the size of the file that it encodes.
+fn told_size(backend: &dyn Backend, layout: Layout, op: Op) -> Result<u64, Error> {
+    let stored = backend.size().map_err(|error| Error::from_io(op, error))?;
+    layout.size(stored).ok_or_else(|| {
+        let why = format!(
+            "a stored size of {stored} bytes, less than a page, is invalid for a file with a page \
+             codec"
+        );
+        let source = io::Error::new(io::ErrorKind::InvalidData, why);
+        Error::new(ErrorKind::Corrupt, op).with_source(source)
+    })
 }
 
 fn layout_of(hooks: Option<&Hooks>, page_size: usize) -> Layout {
@@ -157,31 +163,6 @@ fn layout_of(hooks: Option<&Hooks>, page_size: usize) -> Layout {
         None => Layout::Plain,
         Some(_) => Layout::Pages(page_size as u64),
     }
-}
-
-#[derive(Debug)]
-struct NoSuchSize(u64);
-
-impl fmt::Display for NoSuchSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a stored size of {} bytes, less than a page, is invalid for a file with a page codec",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for NoSuchSize {}
-
-fn size_error(op: Op, error: io::Error) -> Error {
-    if error
-        .get_ref()
-        .is_some_and(|inner| inner.is::<NoSuchSize>())
-    {
-        return Error::new(ErrorKind::Corrupt, op).with_source(error);
-    }
-    Error::from_io(op, error)
 }
 
 #[derive(Debug)]
@@ -236,8 +217,8 @@ impl Mapping {
         } = how;
         let fail = |kind| Error::new(kind, Op::Open).with_path(&path);
         let layout = layout_of(hooks.as_ref(), page_size.bytes());
-        let told = told_size(&*backend, layout)
-            .map_err(|error| size_error(Op::Open, error).with_path(&path))
+        let told = told_size(&*backend, layout, Op::Open)
+            .map_err(|error| error.with_path(&path))
             .and_then(|size| match size {
                 0..=MAX_FILE_BYTES => Ok(size),
                 _ => Err(fail(ErrorKind::FileTooLarge)
@@ -338,19 +319,15 @@ impl Mapping {
     /// use [`check_home`](Self::check_home).
     #[inline]
     pub(crate) fn check_process(&self, op: Op) -> Result<(), Error> {
-        match self.shared.home.check_process(op) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.at_path(error)),
-        }
+        let checked = self.shared.home.check_process(op);
+        checked.map_err(|error| self.at_path(error))
     }
 
     /// Checks that this is the owning process, and that this thread may wait for other threads.
     #[inline]
     pub(crate) fn check_home(&self, op: Op) -> Result<(), Error> {
-        match self.shared.home.check(op) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.at_path(error)),
-        }
+        let checked = self.shared.home.check(op);
+        checked.map_err(|error| self.at_path(error))
     }
 
     #[cold]
@@ -367,13 +344,8 @@ impl Mapping {
         layout_of(self.hooks.as_ref(), self.page_size())
     }
 
-    pub(crate) fn ask_size(&self) -> io::Result<u64> {
-        told_size(&*self.backend, self.layout())
-    }
-
     pub(crate) fn asked_size(&self, op: Op) -> Result<u64, Error> {
-        self.ask_size()
-            .map_err(|error| size_error(op, error).with_path(&self.path))
+        told_size(&*self.backend, self.layout(), op).map_err(|error| error.with_path(&self.path))
     }
 
     pub(crate) fn writes_if_any(&self) -> Option<&Writes> {

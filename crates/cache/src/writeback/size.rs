@@ -45,6 +45,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use pagewell_io::Aligned;
 use pagewell_sync::bytes::RacySource;
 
+use crate::base::error::Op;
 use crate::base::page::PageNr;
 use crate::base::page_hooks::is_zeros;
 use crate::dirty::commits::Sync;
@@ -174,9 +175,8 @@ impl StorageSize<'_> {
         };
         let (now, why) = match why {
             Failure::Panic(_) => (None, why),
-            Failure::Error(_) => match caught(|| self.0.ask_size()) {
-                Ok(now) => (Some(now), why),
-                Err(Failure::Error(_)) => (None, why),
+            Failure::Error(_) => match caught(|| Ok(self.0.asked_size(Op::Resize).ok())) {
+                Ok(now) => (now, why),
                 Err(panic) => (None, panic),
             },
         };

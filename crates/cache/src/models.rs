@@ -21,7 +21,6 @@ mod writes;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::base::page::PageSize;
 use crate::base::slot::State;
 use crate::dirty::commits::Sync as What;
 use crate::dirty::writes::{Access, WriteOptions};
@@ -29,7 +28,7 @@ use crate::files::opened::Opened;
 use crate::files::serve::files_of;
 use crate::files::state::Files;
 use crate::index::token::Token;
-use crate::mapping::record::{How, Mapping};
+use crate::mapping::record::Mapping;
 use crate::read::fill::{Fill, Filler};
 use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::{FastRead, ReadPath, Reader};
@@ -115,14 +114,7 @@ fn mapping_of(files: &Arc<Files>, bytes: Vec<u8>) -> Opened {
 }
 
 fn open(files: &Arc<Files>, backend: impl pagewell_io::Backend) -> Opened {
-    open_for(files, backend, Access::Read)
-}
-
-fn open_for(files: &Arc<Files>, backend: impl pagewell_io::Backend, access: Access) -> Opened {
-    let (backend, path) = (Arc::new(backend), "model".into());
-    Opened::of_backend(files, backend, path, PageSize::SMALLEST, How::of(access))
-        .expect("a small file")
-        .0
+    Opened::simple(files, backend, Access::Read)
 }
 
 fn warm(mapping: &Mapping, page: u64) -> FrameNr {
@@ -244,12 +236,6 @@ fn assert_at_rest(files: &Files) {
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
 }
 
-/// Closes the file, and asserts that then every frame is free.
-fn assert_closed_and_at_rest(files: &Files, mapping: Opened) {
-    drop(mapping);
-    assert_at_rest(files);
-}
-
 fn other_node(files: &Files, frame: FrameNr) -> usize {
     1 - files
         .supply()
@@ -295,7 +281,7 @@ fn shared_of(files: &Arc<Files>, len: usize) -> (Opened, Arc<FaultBackend<Memory
 }
 
 fn writable_on(files: &Arc<Files>, backend: impl pagewell_io::Backend) -> Opened {
-    open_for(files, backend, Access::Write(WriteOptions::default()))
+    Opened::simple(files, backend, Access::Write(WriteOptions::default()))
 }
 
 fn cold_half(files: &Arc<Files>) -> (Opened, Arc<MemoryBackend>) {
@@ -395,5 +381,6 @@ fn assert_clean_and_at_rest(files: &Files, mapping: Opened) {
         seen.is_none_or(|seen| seen.slot.state() == State::Empty),
         "a clean page was not evicted"
     );
-    assert_closed_and_at_rest(files, mapping);
+    drop(mapping);
+    assert_at_rest(files);
 }

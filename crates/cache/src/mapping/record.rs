@@ -26,6 +26,7 @@ use crate::base::slot::{Slot, State};
 use crate::dirty::hook::InHook;
 use crate::dirty::page_set::PageSets;
 use crate::dirty::reserve::Reserve;
+use crate::dirty::service::{InStep, Step};
 use crate::dirty::writes::{Access, Storage, Writes};
 use crate::index::claim::{Claim, Claims, Leaf};
 use crate::index::file_index::Index;
@@ -438,6 +439,13 @@ impl Mapping {
     pub(crate) fn call_backend<R>(&self, call: impl FnOnce(&dyn Backend) -> R) -> R {
         let _in_program = ledger::enter("a backend", &Resource::ALL);
         call(&*self.backend)
+    }
+
+    /// Records a call of the backend or the callback of a file open for writing. The caller holds
+    /// the writeback lock.
+    pub(crate) fn begin_step(&self, step: Step) -> Option<InStep<'_>> {
+        let writes = self.writes_if_any()?;
+        Some(writes.service.begin_step(&self.shared.pressure, step))
     }
 
     pub(crate) fn engines(&self) -> &Arc<Engines> {

@@ -369,9 +369,7 @@ impl Grower<'_> {
         if is_changed {
             self.0.store_fill_size(self.0.fill_size().min(new));
             self.0.store_size(new);
-            let step = writes
-                .service
-                .begin_step(&self.0.shared.pressure, Step::Read);
+            let step = self.0.begin_step(Step::Read);
             Remover(self.0).drop_past_end(new);
             drop(step);
             // The file's user may have to wait, so the writeback lock is released. The size lock

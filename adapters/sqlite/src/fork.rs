@@ -89,8 +89,8 @@ impl Slots {
         let mut slots = self;
         loop {
             for slot in &slots.slots {
-                // ORDERING: Acquire; pairs with the release in the drop of `Tracked`, so that this
-                // owner's identity comes after the previous owner's.
+                // ORDERING: Acquire; pairs with the release in the drop of `Tracked`. So this owner
+                // stores its file's identity after the previous owner stored its own.
                 let taken =
                     slot.fd
                         .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! they keep the contract of [`Backend`](pagewell_io::Backend). Feature `sim`: `SimEngine` performs
 //! requests in an order and in parts that a seed determines.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod fault;
 #[cfg(feature = "sim")]

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use pagewell_io::engine::{Engine, Job, Request};
 use pagewell_io::{Backend, MemoryBackend};
-use pagewell_io_testing::VolatileDevice;
 use pagewell_io_testing::sim::{Event, Faults, History, SimEngine, What};
+use pagewell_io_testing::{Fault, FaultBackend, Operation, VolatileDevice};
 use pagewell_testkit::{Rng, Seed};
 
 use support::{Memory, content, read_all};
@@ -231,4 +231,40 @@ fn what_a_sync_has_covered_survives_a_loss_of_power_and_what_was_under_way_is_to
         );
     }
     assert!(nr_torn > 10, "{nr_torn}");
+}
+
+/// Unsafe code relies on the drop of a submission context to wait, whatever the backend does.
+#[test]
+fn all_requests_are_completed_if_the_backend_panics() {
+    for seed in 0..40 {
+        let faults = Faults {
+            failed: 200,
+            misdirected: 200,
+            ..Faults::harmless()
+        };
+        let engine = SimEngine::new(seed, faults);
+        let calls = AtomicUsize::new(0);
+        let panics = move |_: &Operation| {
+            let nr = calls.fetch_add(1, Ordering::Relaxed);
+            assert!(nr.is_multiple_of(2), "on purpose");
+            Fault::None
+        };
+        let inner = MemoryBackend::writable(content(4096));
+        let backend: Arc<dyn Backend> = Arc::new(FaultBackend::with_script(inner, panics));
+        let nr_done = Arc::new(AtomicUsize::new(0));
+        let mut lane = engine.lane();
+        for _ in 0..16 {
+            let done = Arc::clone(&nr_done);
+            let request = Memory::with_bytes(&[1; 4096]).write(0, &[4096], move |_| {
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+            lane.submit(Job::new(Arc::clone(&backend), request));
+        }
+        if seed % 2 == 0 {
+            engine.power_off_after(seed / 2);
+        }
+        drop(lane);
+        assert_eq!(nr_done.load(Ordering::Relaxed), 16);
+        assert_eq!(engine.nr_in_flight(), 0);
+    }
 }

@@ -120,21 +120,28 @@ fn write_somewhere(file: &VolatileFile, model: &mut Model, end: usize, rng: &mut
     model.write(pos, &bytes);
 }
 
-#[test]
-fn what_is_synced_survives_and_of_the_rest_each_sector_is_one_that_was() {
+/// Checks what crashes leave after random histories, of which `nr_sizes` tenths of the steps set a
+/// size.
+fn check_histories(
+    sectors: SectorWrites,
+    sync: impl Fn(&VolatileFile) -> io::Result<()>,
+    nr_sizes: usize,
+    size: impl Fn(&Model, &mut Rng) -> usize,
+    check: impl Fn(&Model, &[u8], &str),
+) {
     for seed in 0..CRASHES {
         let mut rng = Rng::new(seed);
         let (device, file) = device(seed, &content(5000));
+        let device = device.with_sector_writes(sectors);
         let mut model = Model::new(content(5000));
         for _ in 0..rng.below(30) {
             match rng.below(10) {
                 0 => {
-                    file.sync_data().unwrap();
+                    sync(&file).unwrap();
                     model.sync();
                 }
-                1 => {
-                    // Only longer: to cut would also change sectors that nobody has written.
-                    let size = model.now.len() + rng.below(1000);
+                step if step <= nr_sizes => {
+                    let size = size(&model, &mut rng);
                     file.set_size(size as u64).unwrap();
                     model.set_size(size);
                 }
@@ -144,38 +151,24 @@ fn what_is_synced_survives_and_of_the_rest_each_sector_is_one_that_was() {
         }
         for crash in 0..10 {
             let survivor = after_crash(&device, crash).expect("a synced name");
-            model.assert_whole_sectors(&survivor, &format!("seed {seed}, crash {crash}"));
+            check(&model, &survivor, &format!("seed {seed}, crash {crash}"));
         }
     }
 }
 
 #[test]
+fn what_is_synced_survives_and_of_the_rest_each_sector_is_one_that_was() {
+    // Only longer: to cut would also change sectors that nobody has written.
+    let size = |model: &Model, rng: &mut Rng| model.now.len() + rng.below(1000);
+    let check = Model::assert_whole_sectors;
+    check_histories(SectorWrites::Whole, VolatileFile::sync_data, 1, size, check);
+}
+
+#[test]
 fn with_cut_files_and_torn_sectors_each_byte_is_one_that_was() {
-    for seed in 0..CRASHES {
-        let mut rng = Rng::new(seed);
-        let (device, file) = device(seed, &content(5000));
-        let device = device.with_sector_writes(SectorWrites::Torn);
-        let mut model = Model::new(content(5000));
-        for _ in 0..rng.below(30) {
-            match rng.below(10) {
-                0 => {
-                    file.sync_all().unwrap();
-                    model.sync();
-                }
-                1 | 2 => {
-                    let size = rng.below(8000);
-                    file.set_size(size as u64).unwrap();
-                    model.set_size(size);
-                }
-                _ => write_somewhere(&file, &mut model, 8000, &mut rng),
-            }
-            assert_eq!(read_all(&file), model.now, "seed {seed}");
-        }
-        for crash in 0..10 {
-            let survivor = after_crash(&device, crash).expect("a synced name");
-            model.assert_bytes(&survivor, &format!("seed {seed}, crash {crash}"));
-        }
-    }
+    let size = |_: &Model, rng: &mut Rng| rng.below(8000);
+    let check = Model::assert_bytes;
+    check_histories(SectorWrites::Torn, VolatileFile::sync_all, 2, size, check);
 }
 
 #[test]

@@ -1,14 +1,13 @@
-//! Internals for the crate `pagewell-io-testing`, which no other crate may use.
+//! Internals for the crate `pagewell-io-testing`. The facade does not re-export them.
 //!
-//! Unsafe code relies on the contracts of the [`Sealed`] traits. This export keeps that sound: the
-//! facade does not re-export it, so programs cannot name [`Sealed`], and the only implementations
-//! elsewhere are the simulator's. [`Steps`] breaks no rule of requests (R1 to R4 in
-//! `backend/request.rs`), all of whose methods are public.
+//! Safe code cannot break soundness by them: [`Trusted`] is unsafe to implement, and [`Steps`]
+//! breaks no rule of requests (R1 to R4 in `backend/request.rs`), all of whose methods are public.
 
+use crate::backend::Sealed;
 use crate::engine::{Limits, MOST_SPANS};
 
-pub use crate::backend::{Group, Sealed, gather, scatter, too_large, total_len};
-pub use crate::engine::Steps;
+pub use crate::backend::{Group, gather, scatter, too_large, total_len};
+pub use crate::engine::job::{Steps, caught};
 pub use crate::file::{
     Alone, Blocks, Gate, MOST_BYTES, Shared, are_aligned, read_blocks, write_blocks,
 };
@@ -20,3 +19,16 @@ pub const NO_LIMITS: Limits = Limits {
     threads: usize::MAX,
     spans: MOST_SPANS,
 };
+
+/// Types outside this crate that implement [`Engine`](crate::engine::Engine) or
+/// [`Lane`](crate::engine::Lane).
+///
+/// # Safety
+///
+/// Unsafe code relies on the drop of a `Lane`: unless the process was forked, it returns or unwinds
+/// only when all requests of the context are completed. The type must also keep the other clauses
+/// of its trait's contract, or state which it does not keep.
+#[allow(unsafe_code)] // The promise is made where the trait is implemented.
+pub unsafe trait Trusted {}
+
+impl<T: Trusted> Sealed for T {}

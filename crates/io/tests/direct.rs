@@ -1,6 +1,6 @@
 //! Transfers past the operating system's cache: what they leave there, in the file, and where they are not to be had.
 
-#![cfg(all(target_os = "linux", not(loom)))]
+#![cfg(not(loom))]
 
 use std::ffi::OsStr;
 use std::fs::File;

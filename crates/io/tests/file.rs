@@ -3,11 +3,13 @@
 #![cfg(not(loom))]
 
 use std::io::{self, BufRead, BufReader};
-use std::os::unix::fs::symlink;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pagewell_io::{Backend, FileBackend, FileOptions, Forked};
+use pagewell_io::{Backend, FileBackend, FileOptions, Forked, identity};
 
 use support::{assert_reads, content, read_all, write};
 
@@ -293,4 +295,94 @@ fn what_has_no_bytes_at_positions_is_not_opened_for_writing() {
         let error = create(path).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{path:?}");
     }
+}
+
+#[test]
+fn a_file_that_is_created_has_the_permissions_that_were_asked_for() {
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    let permissions = || path.metadata().unwrap().mode() & 0o777;
+    // Other tests run, so the umask is not changed. These modes do not depend on it.
+    for (new, mode) in [(true, 0o600), (false, 0o400)] {
+        let options = FileOptions::new().create().mode(mode);
+        FileBackend::open_writable(&path, &options).unwrap();
+        assert_eq!(permissions(), 0o600, "new: {new}");
+    }
+}
+
+/// Closing any descriptor of a file releases the `F_SETLK` locks of this process.
+#[test]
+fn a_file_that_could_not_be_locked_can_be_kept_and_locked_later() {
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    let other = std::fs::File::create(&path).unwrap();
+    let lock = |kind: libc::c_int| {
+        let lock = libc::flock {
+            l_type: kind as libc::c_short,
+            l_whence: libc::SEEK_SET as libc::c_short,
+            l_start: 1 << 30,
+            l_len: 1,
+            l_pid: 0,
+        };
+        // SAFETY: the descriptor is open, and the command reads a lock.
+        assert!(unsafe { libc::fcntl(other.as_raw_fd(), libc::F_SETLK, &raw const lock) } != -1);
+    };
+    lock(libc::F_WRLCK);
+    let options = FileOptions::new();
+    let file = FileBackend::open_unlocked(&path, &options).unwrap();
+    let (file, error) = file.lock_or_keep().unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+    // The other lock is still held.
+    let (file, _) = file.lock_or_keep().unwrap_err();
+    lock(libc::F_UNLCK);
+    let locked = file.lock_or_keep().unwrap().expect("it is in its place");
+    assert!(locked.is_writable());
+
+    // The drop releases the other lock, which `lock_or_keep` avoids.
+    drop(locked);
+    lock(libc::F_WRLCK);
+    let failed = FileBackend::open_unlocked(&path, &options).unwrap().lock();
+    assert_eq!(failed.unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+    FileBackend::open_writable(&path, &options).unwrap();
+}
+
+#[test]
+fn value_is_dropped_after_the_unlock_and_before_the_close() {
+    static NR_DROPPED: AtomicUsize = AtomicUsize::new(0);
+
+    #[derive(Debug)]
+    struct Value {
+        fd: i32,
+        other: std::fs::File,
+    }
+
+    impl Drop for Value {
+        fn drop(&mut self) {
+            // SAFETY: the command accesses no memory.
+            let is_open = unsafe { libc::fcntl(self.fd, libc::F_GETFD) } != -1;
+            assert!(is_open, "the descriptor was closed before");
+            let is_locked = identity::is_locked_elsewhere(self.other.as_fd());
+            assert_eq!(is_locked, Some(false));
+            NR_DROPPED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    let dir = pagewell_testkit::scratch::dir();
+    let path = dir.path().join("file");
+    let open = || {
+        let mut file = FileBackend::open_unlocked(&path, &FileOptions::new().create()).unwrap();
+        let fd = file.as_fd().as_raw_fd();
+        let other = std::fs::File::open(&path).unwrap();
+        file.drop_before_close(Value { fd, other });
+        file
+    };
+    drop(open());
+    assert_eq!(NR_DROPPED.load(Ordering::Relaxed), 1);
+    drop(open().lock().unwrap().expect("it is in its place"));
+    assert_eq!(NR_DROPPED.load(Ordering::Relaxed), 2);
+    // The path leads to another file at the lock.
+    let file = open();
+    std::fs::rename(&path, dir.path().join("renamed")).unwrap();
+    assert!(file.lock().unwrap().is_none());
+    assert_eq!(NR_DROPPED.load(Ordering::Relaxed), 3);
 }

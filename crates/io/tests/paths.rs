@@ -2,7 +2,7 @@
 //!
 //! The tests do not set the sysctls `fs.protected_*`; `.ci/nightly paths` runs them with each value.
 
-#![cfg(all(not(loom), target_os = "linux"))]
+#![cfg(not(loom))]
 #![allow(clippy::multiple_unsafe_ops_per_block)] // Sequences of system calls.
 
 use std::ffi::CString;

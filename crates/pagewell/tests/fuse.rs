@@ -3,8 +3,6 @@
 //!
 //! `cargo test -p pagewell --test fuse -- --ignored`, as root; `.ci/nightly ignored` does so.
 
-#![cfg(target_os = "linux")]
-
 use std::error::Error as _;
 use std::ffi::OsStr;
 use std::path::PathBuf;

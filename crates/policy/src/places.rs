@@ -110,10 +110,15 @@ impl Places {
             self.fresh - 1
         } else {
             let entry = self.rings.pop(queue)?;
-            self.stands_for(entry, |places, frame| {
-                places.taken.remove(&entry);
-                places.seats.remove(&frame);
-            })
+            // A removal hashes the entry even if the table is empty.
+            if !self.taken.is_empty()
+                && let Some(frame) = self.taken.remove(&entry)
+            {
+                self.seats.remove(&frame);
+                frame
+            } else {
+                entry.frame()
+            }
         };
         self.leave(frame, queue);
         Some(frame)
@@ -191,18 +196,9 @@ impl Places {
         true
     }
 
-    /// Returns the frame for which an entry stands. Calls `found` with it if the entry is taken.
-    fn stands_for<'s>(&'s mut self, entry: Entry, found: impl FnOnce(&'s mut Self, u32)) -> u32 {
-        if self.taken.is_empty() {
-            return entry.frame();
-        }
-        match self.taken.get(&entry) {
-            Some(&frame) => {
-                found(self, frame);
-                frame
-            }
-            None => entry.frame(),
-        }
+    /// Returns the frame for which an entry stands.
+    fn frame_of(&self, entry: Entry) -> u32 {
+        self.taken.get(&entry).map_or(entry.frame(), |frame| *frame)
     }
 
     /// Stores in `into` some of the frames that will be popped next, and returns their number.
@@ -216,10 +212,7 @@ impl Places {
         }
         let entries = self.rings.ahead(queue, into.len());
         for (into, entry) in into.iter_mut().zip(entries) {
-            *into = match self.taken.is_empty() {
-                true => entry.frame(),
-                false => self.taken.get(entry).copied().unwrap_or(entry.frame()),
-            };
+            *into = self.frame_of(*entry);
         }
         entries.len()
     }
@@ -232,7 +225,7 @@ impl Places {
         };
         let entries = self.rings.iter(queue);
         fresh
-            .chain(entries.map(|entry| self.taken.get(&entry).copied().unwrap_or(entry.frame())))
+            .chain(entries.map(|entry| self.frame_of(entry)))
             .collect()
     }
 

@@ -199,19 +199,14 @@ impl Streams {
                 let pages = wanted.max(window).min(most.max(wanted));
                 stream.window = pages.min(most);
                 stream.next = page.saturating_add(pages);
-                Plan {
-                    now: pages as usize,
-                    ahead: None,
-                }
+                Plan::alone(pages as usize)
             }
             Way::Apart => {
                 stream.window = window;
                 stream.next = page.saturating_add(wanted);
-                let ahead = self.further(nr);
-                Plan {
-                    now: wanted as usize,
-                    ahead: Some(ahead),
-                }
+                let ahead = Some(self.further(nr));
+                let now = wanted as usize;
+                Plan { now, ahead }
             }
         }
     }
@@ -307,27 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_doubles_up_to_the_limit_and_a_jump_starts_over() {
-        let mut streams = Streams::new(4096, 4 << 30);
-        let mut page = 10;
-        for expected in [1, 2, 4, 8, 16, 32, 32] {
-            let pages = together(&mut streams, page, 1);
-            assert_eq!(pages, expected);
-            page += pages as u64;
-        }
-        assert_eq!(together(&mut streams, page + 10_000, 1), 1);
-        assert_eq!(together(&mut streams, page + 10_001, 1), 2);
-    }
-
-    #[test]
-    fn a_read_gets_what_it_wants_however_much() {
-        let mut streams = Streams::new(65536, 64 << 12);
-        assert_eq!(together(&mut streams, 0, 500), 500);
-        assert_eq!(together(&mut streams, 5003, 1), 1);
-    }
-
-    #[test]
-    fn several_streams_go_on_beside_each_other() {
+    fn sequences_double_up_to_the_limit_beside_each_other_and_a_jump_starts_over() {
         let mut streams = Streams::new(4096, 4 << 30);
         let mut pages = [0, 1 << 20, 2 << 20, 3 << 20, 4 << 20];
         for expected in [1, 2, 4, 8, 16, 32, 32] {
@@ -337,6 +312,15 @@ mod tests {
                 *page += nr as u64;
             }
         }
+        assert_eq!(together(&mut streams, pages[4] + 10_000, 1), 1);
+        assert_eq!(together(&mut streams, pages[4] + 10_001, 1), 2);
+    }
+
+    #[test]
+    fn a_read_gets_what_it_wants_however_much() {
+        let mut streams = Streams::new(65536, 64 << 12);
+        assert_eq!(together(&mut streams, 0, 500), 500);
+        assert_eq!(together(&mut streams, 5003, 1), 1);
     }
 
     #[test]

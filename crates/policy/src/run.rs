@@ -1,4 +1,4 @@
-//! Eviction pass:
+//! The eviction [`Policy`], whose state is kept from pass to pass, and one pass of it ([`Run`]):
 //! 1. Classify frames in `Limbo`, mostly those filled since the last pass.
 //! 2. Examine a few frames of `Others`, which may have received a page since.
 //! 3. Examine the first pages of the probation and the protected queue, according to the
@@ -31,7 +31,7 @@ const SOME_STAYING: u32 = 16;
 /// Eviction policy of a cache.
 #[derive(Debug)]
 pub struct Policy {
-    pub(crate) places: Places,
+    places: Places,
     rules: Rules,
 }
 
@@ -59,20 +59,39 @@ impl Policy {
     /// Evicts pages until `nr` frames, or more with the last page, are freed, or the pass reaches
     /// its bounds. Returns the number of freed frames.
     pub fn evict(&mut self, nr: usize, notes: &Notes, pages: &mut impl Pages) -> usize {
-        let mut run = Run::new((&mut self.places, &mut self.rules), nr, notes, pages);
+        let mut run = Run {
+            places: &mut self.places,
+            rules: &mut self.rules,
+            notes,
+            pages,
+            loaded: [0; Queue::ALL.len()],
+            nr_at_once: nr.clamp(FEW, AHEAD),
+            is_backlog: false,
+            nr_staying: [0; Queue::ALL.len()],
+            most_staying: (nr as u32)
+                .saturating_mul(STAYING)
+                .saturating_add(SOME_STAYING),
+            nr_challenges: nr.saturating_mul(4).saturating_add(64),
+        };
         run.sort_in(nr);
         run.look_at_others(nr);
         run.go(nr)
     }
+
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        self.places.check();
+    }
+
+    /// Number of frames in `Limbo`, of pages in `Window` and `Main`, and of entries in `Others`.
+    #[cfg(test)]
+    pub(crate) fn lens(&self) -> [u32; 3] {
+        let [limbo, window, main, others] = Queue::ALL.map(|queue| self.places.len(queue));
+        [limbo, window + main, others]
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effort {
-    Easy,
-    Hard,
-}
-
-pub(crate) struct Run<'r, P> {
+struct Run<'r, P> {
     places: &'r mut Places,
     rules: &'r mut Rules,
     notes: &'r Notes,
@@ -90,31 +109,9 @@ pub(crate) struct Run<'r, P> {
     nr_challenges: usize,
 }
 
-impl<'r, P: Pages> Run<'r, P> {
-    pub(crate) fn new(
-        (places, rules): (&'r mut Places, &'r mut Rules),
-        nr: usize,
-        notes: &'r Notes,
-        pages: &'r mut P,
-    ) -> Self {
-        Self {
-            places,
-            rules,
-            notes,
-            pages,
-            loaded: [0; Queue::ALL.len()],
-            nr_at_once: nr.clamp(FEW, AHEAD),
-            is_backlog: false,
-            nr_staying: [0; Queue::ALL.len()],
-            most_staying: (nr as u32)
-                .saturating_mul(STAYING)
-                .saturating_add(SOME_STAYING),
-            nr_challenges: nr.saturating_mul(4).saturating_add(64),
-        }
-    }
-
+impl<P: Pages> Run<'_, P> {
     /// Classifies frames in `Limbo`.
-    pub(crate) fn sort_in(&mut self, nr: usize) {
+    fn sort_in(&mut self, nr: usize) {
         let len = self.places.len(Queue::Limbo) as usize;
         let nr_new = len - self.places.nr_idle() as usize;
         let is_backlog = nr_new > nr.saturating_mul(4).saturating_add(8);
@@ -134,7 +131,7 @@ impl<'r, P: Pages> Run<'r, P> {
         self.is_backlog = false;
     }
 
-    pub(crate) fn look_at_others(&mut self, nr: usize) {
+    fn look_at_others(&mut self, nr: usize) {
         let others = u64::from(self.places.len(Queue::Others));
         if others == 0 {
             return;
@@ -152,7 +149,7 @@ impl<'r, P: Pages> Run<'r, P> {
 
     /// Evicts pages until `nr` frames are freed, up to the bound. Returns the number of freed
     /// frames.
-    pub(crate) fn go(&mut self, nr: usize) -> usize {
+    fn go(&mut self, nr: usize) -> usize {
         let mut nr_evicted = 0;
         // The first half of the attempts follows the rules. The second evicts any evictable page.
         let easy = nr.saturating_mul(16).saturating_add(64);
@@ -160,18 +157,13 @@ impl<'r, P: Pages> Run<'r, P> {
             if nr_evicted >= nr {
                 break;
             }
-            let effort = if look < easy {
-                Effort::Easy
-            } else {
-                Effort::Hard
-            };
             let Some(queue) = self.next() else {
                 break;
             };
             let Some((frame, note)) = self.pop(queue) else {
                 break;
             };
-            nr_evicted += self.look(queue, frame, note, effort);
+            nr_evicted += self.look(queue, frame, note, look < easy);
         }
         nr_evicted
     }
@@ -194,28 +186,25 @@ impl<'r, P: Pages> Run<'r, P> {
     }
 
     /// Examines a popped frame. Returns the number of freed frames; the first one goes to `Limbo`.
-    fn look(&mut self, queue: Queue, frame: u32, note: Note, effort: Effort) -> usize {
+    /// Without `by_rules`, evicts any evictable page.
+    fn look(&mut self, queue: Queue, frame: u32, note: Note, by_rules: bool) -> usize {
         if note != Note::Nothing {
             // Another page was filled into or moved to this frame since it was queued.
             let age = self.places.standing(frame).age();
             return match self.settle_but_moved(frame, note) {
                 Some(moved) => {
                     self.places.set_age(moved, age);
-                    self.look(queue, moved, Note::Nothing, effort)
+                    self.look(queue, moved, Note::Nothing, by_rules)
                 }
                 None => 0,
             };
         }
-        let nr_frames = match self.pages.content(frame) {
-            Content::Page(nr_frames) => nr_frames,
-            empty => {
-                self.put_empty(frame, empty);
-                return 0;
-            }
+        let Some(nr_frames) = self.page_in(frame) else {
+            return 0;
         };
         let age = self.places.standing(frame).age();
         match self.judge(queue, frame) {
-            Verdict::To(queue, age) if effort == Effort::Easy => {
+            Verdict::To(queue, age) if by_rules => {
                 self.places.push(frame, queue, age, nr_frames);
             }
             _ => {
@@ -262,13 +251,7 @@ impl<'r, P: Pages> Run<'r, P> {
     /// Classifies one frame. If it takes over the position of another frame, returns the other
     /// frame, which is then in no queue.
     fn settle_one(&mut self, frame: u32, note: Note) -> Option<u32> {
-        let nr_frames = match self.pages.content(frame) {
-            Content::Page(nr_frames) => nr_frames,
-            empty => {
-                self.put_empty(frame, empty);
-                return None;
-            }
-        };
+        let nr_frames = self.page_in(frame)?;
         let ghost = match note {
             Note::MovedFrom(from) if self.places.hand_over(from, frame) => return Some(from),
             Note::Arrived(ghost) => ghost,
@@ -280,13 +263,14 @@ impl<'r, P: Pages> Run<'r, P> {
         None
     }
 
-    fn put_empty(&mut self, frame: u32, content: Content) {
-        match content {
+    /// Returns the number of frames of the page in a popped frame. Queues a frame without a page.
+    fn page_in(&mut self, frame: u32) -> Option<u32> {
+        match self.pages.content(frame) {
+            Content::Page(nr_frames) => return Some(nr_frames),
             Content::Other => self.places.push(frame, Queue::Others, 0, 1),
-            Content::Nothing | Content::Page(_) => {
-                self.places.push(frame, Queue::Limbo, IDLE, 1);
-            }
+            Content::Nothing => self.places.push(frame, Queue::Limbo, IDLE, 1),
         }
+        None
     }
 
     fn admit(&mut self, ghost: Option<Ghost>) -> Queue {
@@ -323,12 +307,8 @@ impl<'r, P: Pages> Run<'r, P> {
                 self.places.push(frame, Queue::Limbo, 0, 1);
                 continue;
             }
-            let nr_frames = match self.pages.content(frame) {
-                Content::Page(nr_frames) => nr_frames,
-                empty => {
-                    self.put_empty(frame, empty);
-                    continue;
-                }
+            let Some(nr_frames) = self.page_in(frame) else {
+                continue;
             };
             match self.judge(Queue::Main, frame) {
                 Verdict::Evict => {

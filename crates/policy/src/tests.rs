@@ -6,21 +6,23 @@ use proptest::prelude::*;
 
 use crate::pages::{Content, Pages, Stays};
 use crate::run::Policy;
-use crate::words::Queue;
 use crate::{Ghost, Notes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Frame {
     Free,
-    /// First frame of page `id`.
-    Head {
-        id: u32,
-        nr_frames: u32,
-        is_marked: bool,
-        stays: bool,
-    },
+    /// First frame of a page.
+    Head(Page),
     Tail,
     Leaf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Page {
+    id: u32,
+    nr_frames: u32,
+    is_marked: bool,
+    stays: bool,
 }
 
 #[derive(Debug)]
@@ -45,14 +47,24 @@ impl Cache {
 
     fn heads(&self) -> Vec<u32> {
         (0..self.frames.len() as u32)
-            .filter(|&frame| matches!(self.frames[frame as usize], Frame::Head { .. }))
+            .filter(|&frame| matches!(self.frames[frame as usize], Frame::Head(_)))
             .collect()
     }
 
+    fn pages(&mut self) -> impl Iterator<Item = &mut Page> {
+        self.frames.iter_mut().filter_map(|frame| match frame {
+            Frame::Head(page) => Some(page),
+            _ => None,
+        })
+    }
+
+    fn page(&mut self, id: u32) -> Option<&mut Page> {
+        self.pages().find(|page| page.id == id)
+    }
+
     fn page_of(&self, wanted: u32) -> Option<u32> {
-        self.heads().into_iter().find(
-            |&frame| matches!(self.frames[frame as usize], Frame::Head { id, .. } if id == wanted),
-        )
+        let is_it = |frame: &Frame| matches!(frame, Frame::Head(page) if page.id == wanted);
+        self.frames.iter().position(is_it).map(|frame| frame as u32)
     }
 
     fn fill(&mut self, id: u32, nr_frames: u32, notes: &Notes) -> Option<u32> {
@@ -67,20 +79,18 @@ impl Cache {
         for frame in head..head + nr_frames {
             self.frames[frame as usize] = Frame::Tail;
         }
-        self.frames[head as usize] = Frame::Head {
+        self.frames[head as usize] = Frame::Head(Page {
             id,
             nr_frames,
             is_marked: false,
             stays: false,
-        };
+        });
         notes.arrived(head, self.ghosts.remove(&id));
         Some(head)
     }
 
     fn clear(&mut self, head: u32) -> u32 {
-        let Frame::Head { id, nr_frames, .. } = self.frames[head as usize] else {
-            panic!("frame {head} has no page");
-        };
+        let Page { id, nr_frames, .. } = *self.head(head);
         for frame in head..head + nr_frames {
             self.frames[frame as usize] = Frame::Free;
             self.free.push_back(frame);
@@ -88,10 +98,27 @@ impl Cache {
         id
     }
 
+    /// Frees the first leaf. Returns `false` if there is none.
+    fn free_leaf(&mut self) -> bool {
+        let leaf = self.frames.iter().position(|&frame| frame == Frame::Leaf);
+        if let Some(frame) = leaf {
+            self.frames[frame] = Frame::Free;
+            self.free.push_back(frame as u32);
+        }
+        leaf.is_some()
+    }
+
+    fn head(&mut self, frame: u32) -> &mut Page {
+        match &mut self.frames[frame as usize] {
+            Frame::Head(page) => page,
+            other => panic!("no page in frame {frame}: {other:?}"),
+        }
+    }
+
     fn move_page(&mut self, from: u32, notes: &Notes) {
-        let Frame::Head { nr_frames: 1, .. } = self.frames[from as usize] else {
+        if self.head(from).nr_frames != 1 {
             return;
-        };
+        }
         let Some(to) = self.free.pop_front() else {
             return;
         };
@@ -106,7 +133,7 @@ impl Pages for Cache {
     fn content(&mut self, frame: u32) -> Content {
         self.nr_calls += 1;
         match self.frames[frame as usize] {
-            Frame::Head { nr_frames, .. } => Content::Page(nr_frames),
+            Frame::Head(page) => Content::Page(page.nr_frames),
             Frame::Free => Content::Nothing,
             Frame::Tail | Frame::Leaf => Content::Other,
         }
@@ -114,24 +141,18 @@ impl Pages for Cache {
 
     fn take_mark(&mut self, frame: u32) -> bool {
         self.nr_calls += 1;
-        match &mut self.frames[frame as usize] {
-            Frame::Head { is_marked, .. } => std::mem::replace(is_marked, false),
-            other => panic!("no page: {other:?}"),
-        }
+        std::mem::replace(&mut self.head(frame).is_marked, false)
     }
 
     fn evict(&mut self, frame: u32, ghost: Ghost) -> Result<(), Stays> {
         self.nr_calls += 1;
-        match self.frames[frame as usize] {
-            Frame::Head { stays: true, .. } => Err(Stays),
-            Frame::Head { stays: false, .. } => {
-                let id = self.clear(frame);
-                self.ghosts.insert(id, ghost);
-                self.evicted.push(id);
-                Ok(())
-            }
-            other => panic!("no page: {other:?}"),
+        if self.head(frame).stays {
+            return Err(Stays);
         }
+        let id = self.clear(frame);
+        self.ghosts.insert(id, ghost);
+        self.evicted.push(id);
+        Ok(())
     }
 
     fn prefetch(&mut self, frame: u32, level: u8) {
@@ -198,12 +219,8 @@ proptest! {
             let heads = cache.heads();
             let pick = |nr: usize| (!heads.is_empty()).then(|| heads[nr % heads.len()]);
             match step {
-                Step::Read { id, order } => match cache.page_of(id) {
-                    Some(head) => {
-                        if let Frame::Head { is_marked, .. } = &mut cache.frames[head as usize] {
-                            *is_marked = true;
-                        }
-                    }
+                Step::Read { id, order } => match cache.page(id) {
+                    Some(page) => page.is_marked = true,
                     None => {
                         if cache.fill(id, 1 << order, &notes).is_none() {
                             evict(&mut policy, &mut cache, &notes, 4);
@@ -222,9 +239,8 @@ proptest! {
                     }
                 }
                 Step::Stay(nr) => {
-                    let frame = pick(nr).map(|head| &mut cache.frames[head as usize]);
-                    if let Some(Frame::Head { stays, .. }) = frame {
-                        *stays = !*stays;
+                    if let Some(head) = pick(nr) {
+                        cache.head(head).stays ^= true;
                     }
                 }
                 Step::Leaf => {
@@ -233,11 +249,7 @@ proptest! {
                     }
                 }
                 Step::LeafGone => {
-                    let leaf = cache.frames.iter().position(|&frame| frame == Frame::Leaf);
-                    if let Some(frame) = leaf {
-                        cache.frames[frame] = Frame::Free;
-                        cache.free.push_back(frame as u32);
-                    }
+                    cache.free_leaf();
                 }
                 Step::LoseGhosts => cache.ghosts.clear(),
                 Step::Evict(nr) => {
@@ -246,11 +258,7 @@ proptest! {
             }
         }
         // In any state, all evictable pages are evicted, and each pass ends.
-        for frame in &mut cache.frames {
-            if let Frame::Head { stays, .. } = frame {
-                *stays = false;
-            }
-        }
+        cache.pages().for_each(|page| page.stays = false);
         for _ in 0..200 {
             evict(&mut policy, &mut cache, &notes, 8);
         }
@@ -264,8 +272,7 @@ proptest! {
     ) {
         let order = |moves: &[(usize, bool)]| {
             let notes = Notes::new(32);
-            let mut policy = Policy::new(32);
-            let mut cache = Cache::new(32);
+            let (mut policy, mut cache) = (Policy::new(32), Cache::new(32));
             for id in 0..24 {
                 cache.fill(id, 1, &notes);
             }
@@ -313,11 +320,7 @@ fn filled(nr_frames: u32) -> (Policy, Cache, Notes) {
 #[test]
 fn if_everything_stays_nothing_goes_and_the_run_ends() {
     let (mut policy, mut cache, notes) = filled(1000);
-    for frame in &mut cache.frames {
-        if let Frame::Head { stays, .. } = frame {
-            *stays = true;
-        }
-    }
+    cache.pages().for_each(|page| page.stays = true);
     for _ in 0..50 {
         assert_eq!(evict(&mut policy, &mut cache, &notes, 16), 0);
     }
@@ -328,11 +331,7 @@ fn if_everything_stays_nothing_goes_and_the_run_ends() {
 fn if_everything_is_marked_again_and_again_pages_go_all_the_same() {
     let (mut policy, mut cache, notes) = filled(5000);
     for _ in 0..200 {
-        for frame in &mut cache.frames {
-            if let Frame::Head { is_marked, .. } = frame {
-                *is_marked = true;
-            }
-        }
+        cache.pages().for_each(|page| page.is_marked = true);
         assert_eq!(evict(&mut policy, &mut cache, &notes, 4), 4);
     }
 }
@@ -351,12 +350,7 @@ fn tails_and_leaves_end_up_among_the_others_and_come_back() {
     }
     evict(&mut policy, &mut cache, &notes, 0);
     assert_eq!(policy.lens(), [0, 8, 56]);
-    for frame in 0..64 {
-        if cache.frames[frame] == Frame::Leaf {
-            cache.frames[frame] = Frame::Free;
-            cache.free.push_back(frame as u32);
-        }
-    }
+    while cache.free_leaf() {}
     for id in 100..132 {
         cache.fill(id, 1, &notes).unwrap();
     }
@@ -381,30 +375,11 @@ fn a_policy_takes_about_ten_bytes_a_frame() {
     }
 }
 
-impl Policy {
-    fn check(&self) {
-        self.places.check();
-    }
-
-    /// Number of frames in `Limbo`, of pages in `Window` and `Main`, and of entries in `Others`.
-    fn lens(&self) -> [u32; 3] {
-        let [limbo, window, main, others] = Queue::ALL.map(|queue| self.places.len(queue));
-        [limbo, window + main, others]
-    }
-}
-
 /// Sequential write of a file: the probation queue has only unevictable, newly written pages.
 #[test]
 fn pages_that_were_just_written_are_not_gone_round_for_each_run() {
     const NR: u32 = 1024;
     let (mut policy, mut cache, notes) = filled(NR);
-    let stays = |cache: &mut Cache, wanted: u32, is_so: bool| {
-        if let Some(frame) = cache.page_of(wanted)
-            && let Frame::Head { stays, .. } = &mut cache.frames[frame as usize]
-        {
-            *stays = is_so;
-        }
-    };
     cache.nr_calls = 0;
     let (nr_runs, batch) = (256, 8);
     for run in 0..nr_runs {
@@ -412,9 +387,11 @@ fn pages_that_were_just_written_are_not_gone_round_for_each_run() {
         for id in 0..batch as u32 {
             let id = NR + run * batch as u32 + id;
             cache.fill(id, 1, &notes).unwrap();
-            stays(&mut cache, id, true);
-            if id >= NR + NR / 4 {
-                stays(&mut cache, id - NR / 4, false);
+            cache.page(id).unwrap().stays = true;
+            if id >= NR + NR / 4
+                && let Some(page) = cache.page(id - NR / 4)
+            {
+                page.stays = false;
             }
         }
     }

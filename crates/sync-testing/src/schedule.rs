@@ -519,16 +519,6 @@ impl Instant {
     pub fn saturating_duration_since(&self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
-
-    #[must_use]
-    pub fn duration_since(&self, earlier: Self) -> Duration {
-        self.saturating_duration_since(earlier)
-    }
-
-    #[must_use]
-    pub fn checked_add(&self, time: Duration) -> Option<Self> {
-        self.0.checked_add(time).map(Self)
-    }
 }
 
 impl Add<Duration> for Instant {

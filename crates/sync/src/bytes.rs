@@ -69,4 +69,9 @@ pub mod width;
 #[cfg(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan))))]
 mod x86_64;
 
+#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
+use portable::without_assembly as native;
+#[cfg(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan))))]
+use x86_64 as native;
+
 pub use place::{RacyBytes, RacySource};

@@ -455,7 +455,7 @@ impl WaitTable {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::atomic::{AtomicU64, AtomicUsize, Ordering};
+    use crate::atomic::AtomicUsize;
 
     #[test]
     fn a_waiter_sees_the_change_it_waited_for() {
@@ -488,7 +488,7 @@ mod tests {
     }
 
     impl std::task::Wake for Count {
-        fn wake(self: std::sync::Arc<Self>) {
+        fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -497,21 +497,15 @@ mod tests {
     fn a_waker_is_called_once_for_its_word_alone() {
         let table = WaitTable::new();
         let words = [const { AtomicU64::new(0) }; 200];
-        let counts: Vec<_> = words
-            .iter()
-            .map(|_| std::sync::Arc::new(Count::default()))
-            .collect();
+        let counts = words.each_ref().map(|_| Arc::<Count>::default());
         let left: Vec<_> = std::iter::zip(&words, &counts)
             .map(|(word, count)| {
-                let waker = Waker::from(std::sync::Arc::clone(count));
+                let waker = Waker::from(Arc::clone(count));
                 table.leave_waker(word, &waker, |_| true).unwrap()
             })
             .collect();
-        assert!(
-            table
-                .leave_waker(&words[0], Waker::noop(), |_| false)
-                .is_none()
-        );
+        let not_left = table.leave_waker(&words[0], Waker::noop(), |_| false);
+        assert!(not_left.is_none());
         for word in &words[..100] {
             table.wake(word);
             table.wake(word);
@@ -575,16 +569,16 @@ mod tests {
     fn wakers_are_kept_until_the_work_is_done_and_one_that_panics_keeps_no_other() {
         struct Panics;
         impl std::task::Wake for Panics {
-            fn wake(self: std::sync::Arc<Self>) {
+            fn wake(self: Arc<Self>) {
                 panic!("this waker panics on purpose");
             }
         }
         let table = WaitTable::new();
         let word = AtomicU64::new(0);
-        let count = std::sync::Arc::new(Count::default());
+        let count = Arc::<Count>::default();
         let wakers = [
-            Waker::from(std::sync::Arc::new(Panics)),
-            Waker::from(std::sync::Arc::clone(&count)),
+            Waker::from(Arc::new(Panics)),
+            Waker::from(Arc::clone(&count)),
         ];
         let left = wakers.map(|waker| table.leave_waker(&word, &waker, |_| true).unwrap());
         let work = || {

@@ -264,11 +264,7 @@ impl Cache {
         options: &OpenOptions,
     ) -> Result<File, Error> {
         let path = path.into();
-        self.files
-            .shared
-            .home
-            .check(Op::Open)
-            .map_err(|error| error.with_path(&path))?;
+        self.check_open(&path, options)?;
         if options.write.is_some() && !backend.is_writable() {
             return Err(Error::new(ErrorKind::ReadOnly, Op::Open).with_path(&path));
         }

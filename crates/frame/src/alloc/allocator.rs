@@ -1,4 +1,5 @@
-//! Allocation of blocks: from this thread's cache, the nodes, then the caches of all threads.
+//! Allocation of blocks: from this thread's cache, the nodes, then the caches of all threads; its
+//! [requests](AllocRequest) and errors.
 
 use std::fmt;
 
@@ -7,6 +8,73 @@ use pagewell_sync::lock;
 use crate::lists::{Buddy, Class, FreeLists, Front};
 use crate::memory::numa;
 use crate::words::{FrameKind, FrameNr, Order};
+
+/// Error of [`FramePool::alloc_by`](crate::FramePool::alloc_by).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AllocError {
+    /// The pool has no node with this number.
+    NoSuchNode {
+        /// Requested node.
+        node: usize,
+        /// Number of nodes of the pool.
+        nr_nodes: usize,
+    },
+    /// No permitted node has a free block of this order.
+    Exhausted {
+        /// Requested order.
+        order: Order,
+    },
+}
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSuchNode { node, nr_nodes } => {
+                write!(
+                    f,
+                    "cannot allocate from node {node}: the pool has {nr_nodes}, counted from 0"
+                )
+            }
+            Self::Exhausted { order } => {
+                write!(f, "cannot allocate: no free block of order {}", order.get())
+            }
+        }
+    }
+}
+
+impl std::error::Error for AllocError {}
+
+/// Request for a block; see [`FramePool::alloc_by`](crate::FramePool::alloc_by).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocRequest {
+    /// Order of the block.
+    pub order: Order,
+    /// Permitted nodes.
+    pub place: Place,
+}
+
+impl AllocRequest {
+    /// Requests a block of `order` from any node.
+    pub fn new(order: Order) -> Self {
+        Self {
+            order,
+            place: Place::Anywhere,
+        }
+    }
+}
+
+/// Nodes from which a block may be allocated. Nodes are numbered from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Place {
+    /// Preferably the current processor's node, otherwise the nearest one with a free block.
+    Anywhere,
+    /// Preferably this node, otherwise the nearest one with a free block.
+    Prefer(usize),
+    /// Only this node.
+    Only(usize),
+}
 
 /// Allocation. An allocated block is `Owned`, has the lock bit set, and is the caller's.
 impl FreeLists {
@@ -242,71 +310,4 @@ pub(crate) mod testing {
     thread_local! {
         pub(crate) static HOME: Cell<Option<usize>> = const { Cell::new(None) };
     }
-}
-
-/// Error of [`FramePool::alloc_by`](crate::FramePool::alloc_by).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AllocError {
-    /// The pool has no node with this number.
-    NoSuchNode {
-        /// Requested node.
-        node: usize,
-        /// Number of nodes of the pool.
-        nr_nodes: usize,
-    },
-    /// No permitted node has a free block of this order.
-    Exhausted {
-        /// Requested order.
-        order: Order,
-    },
-}
-
-impl fmt::Display for AllocError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSuchNode { node, nr_nodes } => {
-                write!(
-                    f,
-                    "cannot allocate from node {node}: the pool has {nr_nodes}, counted from 0"
-                )
-            }
-            Self::Exhausted { order } => {
-                write!(f, "cannot allocate: no free block of order {}", order.get())
-            }
-        }
-    }
-}
-
-impl std::error::Error for AllocError {}
-
-/// Request for a block; see [`FramePool::alloc_by`](crate::FramePool::alloc_by).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AllocRequest {
-    /// Order of the block.
-    pub order: Order,
-    /// Permitted nodes.
-    pub place: Place,
-}
-
-impl AllocRequest {
-    /// Requests a block of `order` from any node.
-    pub fn new(order: Order) -> Self {
-        Self {
-            order,
-            place: Place::Anywhere,
-        }
-    }
-}
-
-/// Nodes from which a block may be allocated. Nodes are numbered from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Place {
-    /// Preferably the current processor's node, otherwise the nearest one with a free block.
-    Anywhere,
-    /// Preferably this node, otherwise the nearest one with a free block.
-    Prefer(usize),
-    /// Only this node.
-    Only(usize),
 }

@@ -1,5 +1,5 @@
-//! Buddy allocator of one node. The callers of all methods hold the
-//! [node](super::free_lists::Node)'s lock.
+//! Buddy allocator of one node, and its transfer cache ([`Depot`]) of single frames. The callers of
+//! all methods hold the [node](super::free_lists::Node)'s lock.
 //!
 //! Invariants.
 //! - I1: The frames of the node are partitioned into free blocks (the head is on the list of the
@@ -276,10 +276,10 @@ impl Buddy {
 }
 
 /// Maximum number of frames in a transfer cache: sixteen batches of single frames.
-const MOST: usize = scaled(512, 1);
+const MAX_DEPOT_FRAMES: usize = scaled(512, 1);
 
 /// Inverse of the maximum fraction of a node's frames in its transfer cache.
-const SHARE: usize = scaled(64, 1);
+const DEPOT_DIVISOR: usize = scaled(64, 1);
 
 /// Transfer cache of a node: single frames that pass from one thread cache to another. Without it,
 /// they would be merged and split. They are `Front`, of order 0, and have the lock bit set.
@@ -291,7 +291,7 @@ pub(crate) struct Depot {
 
 impl Depot {
     pub(crate) fn new(nr_frames: usize) -> Self {
-        let capacity = MOST.min(nr_frames / SHARE);
+        let capacity = MAX_DEPOT_FRAMES.min(nr_frames / DEPOT_DIVISOR);
         Self {
             frames: Vec::with_capacity(capacity),
             capacity,

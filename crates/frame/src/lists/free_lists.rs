@@ -6,13 +6,13 @@
 use std::mem::offset_of;
 use std::ops::Range;
 
-use super::buddy::Buddy;
-use super::front::{Class, Front, FrontCaches, front_caches};
 use pagewell_sync::atomic::{AtomicBool, Ordering};
 use pagewell_sync::per_thread::Reach;
 use pagewell_sync::shard::{Padded, is_apart, nr_cpus};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
+use super::buddy::Buddy;
+use super::front::{Class, Front, FrontCaches, front_caches};
 use crate::memory::{NodePlan, PoolError, numa};
 use crate::records::{self, FrameMeta};
 use crate::words::{FrameKind, FrameNr, Order};

@@ -17,10 +17,10 @@ use pagewell_sync::scaled;
 use crate::words::{FrameNr, Order};
 
 /// Maximum length of a stack of single frames or small blocks.
-const MOST: usize = scaled(64, 2);
+const MAX_BLOCKS: usize = scaled(64, 2);
 
 /// Maximum length of a stack of page blocks.
-const MOST_PAGE_BLOCKS: usize = 8;
+const MAX_PAGE_BLOCKS: usize = 8;
 
 /// Number of stacks: orders 0 to 4 and page blocks, or in models order 0 and page blocks.
 const CLASSES: usize = scaled(6, 2);
@@ -65,7 +65,7 @@ pub(crate) struct Front {
 /// Stack of blocks in a fixed array, so that a push is a comparison and a store.
 #[derive(Debug)]
 struct Stack {
-    blocks: [FrameNr; MOST],
+    blocks: [FrameNr; MAX_BLOCKS],
     len: usize,
     capacity: usize,
 }
@@ -99,7 +99,7 @@ pub(crate) fn front_caches(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
     let capacities = capacities(nr_frames / 8 / (2 * nr_cpus.max(1)));
     PerThread::new(nr, Fences::new(), || Front {
         stacks: capacities.map(|capacity| Stack {
-            blocks: [FrameNr::new(0); MOST],
+            blocks: [FrameNr::new(0); MAX_BLOCKS],
             len: 0,
             capacity,
         }),
@@ -111,16 +111,16 @@ pub(crate) fn front_caches(nr_frames: usize, nr_cpus: usize) -> FrontCaches {
 fn capacities(nr_frames: usize) -> [usize; CLASSES] {
     if cfg!(loom) {
         // The pools of the models have only one or two page blocks.
-        return std::array::from_fn(|class| if class == 0 { MOST } else { 1 });
+        return std::array::from_fn(|class| if class == 0 { MAX_BLOCKS } else { 1 });
     }
     let mut left = nr_frames;
     std::array::from_fn(|class| {
         let order = Class(class).order();
         // Single frames get their part first, then small blocks in equal parts, then page blocks.
         let share = match class {
-            0 => left.min(MOST),
-            _ if order == Order::PAGE_BLOCK => left.min(MOST_PAGE_BLOCKS * order.frames() as usize),
-            _ => (left / (CLASSES - 1 - class)).min(MOST),
+            0 => left.min(MAX_BLOCKS),
+            _ if order == Order::PAGE_BLOCK => left.min(MAX_PAGE_BLOCKS * order.frames() as usize),
+            _ => (left / (CLASSES - 1 - class)).min(MAX_BLOCKS),
         };
         let capacity = share >> order.get();
         left -= capacity << order.get();

@@ -1,9 +1,9 @@
 use std::ops::Range;
 use std::{fmt, io};
 
-use super::numa;
 use pagewell_sync::region::HugePages;
 
+use super::numa;
 use crate::words::{FRAME_BYTES, MAX_FRAMES, MAX_NODES, Order};
 
 /// Memory nodes over which a pool spreads its frames.

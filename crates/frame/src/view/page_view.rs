@@ -6,8 +6,9 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
 
-use super::attempt::{Attempt, STEP, Torn, WatchedWords, is_as_it_was};
 use pagewell_sync::bytes::RacySource;
+
+use super::attempt::{Attempt, STEP, Torn, WatchedWords, is_as_it_was};
 
 /// Lengths of copies that are inlined: few, so that a closure with a copy is likely to be inlined
 /// too. For shorter lengths, the methods for arrays and integers are better.

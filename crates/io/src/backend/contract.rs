@@ -290,12 +290,10 @@ pub trait RawFile: Sealed + Debug + Send + Sync {
     fn ends_at(&self, pos: u64) -> bool;
 }
 
-/// Prevents implementations outside this crate: engines rely on the descriptor of a [`RawFile`],
-/// and the cache relies on an engine's submission contexts.
-#[cfg_attr(
-    not(feature = "testing"),
-    expect(unnameable_types, reason = "other crates cannot name it")
-)]
+/// Prevents implementations by safe code outside this crate: engines rely on the descriptor of a
+/// [`RawFile`], and the cache relies on the drop of an engine's submission contexts. With the
+/// feature `testing`, a type can be `Trusted`.
+#[expect(unnameable_types, reason = "other crates cannot name it")]
 pub trait Sealed {}
 
 /// Kind of transfer by which the bytes of a file are read and written.

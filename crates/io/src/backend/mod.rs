@@ -6,11 +6,10 @@ mod contract;
 mod request;
 mod spans;
 
-pub(crate) use self::contract::read_only;
 pub use self::contract::{
-    Backend, Buffered, Deferred, FileId, RawFile, Sealed, Transfers, gather, scatter, too_large,
-    total_len,
+    Backend, Buffered, Deferred, FileId, RawFile, Transfers, gather, scatter, too_large, total_len,
 };
+pub(crate) use self::contract::{Sealed, read_only};
 pub(crate) use self::request::Panic;
 pub use self::request::{Completion, GivenUp, Group, Kind, Request};
 pub use self::spans::{Span, Spans};

@@ -194,7 +194,7 @@ impl Request {
             return Vec::new();
         }
         // SAFETY: (a) of `read`: completing consumes the request (R2), which the result borrows.
-        unsafe { self.spans.racy() }
+        unsafe { self.spans.bytes() }
     }
 
     /// Returns the part of a write's memory that is not written yet. Empty for other kinds.
@@ -204,7 +204,7 @@ impl Request {
             return Vec::new();
         }
         // SAFETY: (a) of `write` holds, for the reason given in `buffers`.
-        unsafe { self.spans.sources() }
+        unsafe { self.spans.bytes() }
     }
 
     /// Records that the next `nr` bytes were transferred. Panics if fewer are left.

@@ -161,20 +161,12 @@ impl Spans {
         }
     }
 
-    /// Safety: the obligations of [`RacyBytes::new`] hold for each span while the result is used.
-    pub(crate) unsafe fn racy(&self) -> Vec<RacyBytes<'_>> {
-        let bytes = |span: &Span| {
-            // SAFETY: as the caller guarantees.
-            unsafe { span.bytes() }
-        };
-        self.left().iter().map(bytes).collect()
-    }
-
-    /// Safety: as for [`racy`](Self::racy), but the memory need not be writable.
-    pub(crate) unsafe fn sources(&self) -> Vec<RacySource<'_>> {
+    /// Safety: the obligations of [`RacyBytes::new`] hold for each span while the result is used,
+    /// except that the memory of a [`RacySource`] need not be writable.
+    pub(crate) unsafe fn bytes<'s, B: From<RacyBytes<'s>>>(&'s self) -> Vec<B> {
         let bytes = |span: &Span| {
             // SAFETY: as the caller guarantees; no code writes through a source.
-            RacySource::from(unsafe { span.bytes() })
+            B::from(unsafe { span.bytes() })
         };
         self.left().iter().map(bytes).collect()
     }

@@ -6,8 +6,8 @@ use std::panic::resume_unwind;
 use super::job::Job;
 use crate::backend::Sealed;
 
-/// Executor of requests to backends. Only this crate can implement engines, because unsafe code
-/// relies on their contract and on the drop of [`Lane`].
+/// Executor of requests to backends. Safe code outside this crate cannot implement engines, because
+/// unsafe code relies on the drop of [`Lane`].
 ///
 /// [`submit`](Self::submit) is for readahead and futures. [`run`](Self::run) and
 /// [`lane`](Self::lane) are for threads that wait for their requests: blocking reads, writeback.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use pagewell_sync::ledger::{self, Resource};
 
-use super::queue::OfStorage;
 use crate::backend::{Backend, Group, Kind, Panic, RawFile, Request};
 
 /// A backend with its properties, which are queried once.
@@ -95,6 +94,11 @@ impl Job {
     /// Returns the request to perform.
     pub fn request(&self) -> &Request {
         &self.request
+    }
+
+    /// Returns the key of the backend in a [`Queue`](super::queue::Queue).
+    pub(super) fn key(&self) -> usize {
+        Arc::as_ptr(self.target.file()).addr()
     }
 
     /// Returns the same result on each call.
@@ -205,14 +209,8 @@ impl Steps for Job {
     }
 }
 
-impl OfStorage for Job {
-    fn key(&self) -> usize {
-        Arc::as_ptr(self.target.file()).addr()
-    }
-}
-
 /// Calls a backend, and converts its panic to an error. The engine's state must be consistent.
-fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+pub fn caught<T>(call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let _in_program = ledger::enter("a backend", &Resource::ALL);
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         // The panic hook has reported the panic. Leak its payload, whose drop could panic again.

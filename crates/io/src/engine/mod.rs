@@ -1,26 +1,26 @@
 //! I/O engines: concurrent requests to backends.
 //!
 //! All engines keep the contract of [`Engine`], as `README.md` beside this file explains. The
-//! module calls `backend` and `file`. Tested by `tests/engines.rs`, `tests/refused.rs`,
+//! module calls `backend` and `file`. Tested by `tests/engines`, `tests/refused.rs`,
 //! `tests/forked.rs`.
 
 mod choice;
 mod interface;
-mod job;
+pub(crate) mod job;
 mod queue;
+mod settings;
 mod sync;
 #[cfg(not(loom))]
 mod uring;
 mod waker_threads;
 mod worker;
 
-pub use self::choice::{Choice, Chosen, Reason, Refusal, Settings, UringSettings};
+pub use self::choice::{Chosen, Reason};
 #[cfg(feature = "testing")]
 pub(crate) use self::interface::MOST_SPANS;
 pub use self::interface::{Engine, Lane, Limits};
-#[cfg(feature = "testing")]
-pub use self::job::Steps;
 pub use self::job::{Job, Target};
+pub use self::settings::{Choice, Refusal, Settings, UringSettings};
 pub use self::sync::SyncEngine;
 #[cfg(not(loom))]
 pub use self::uring::UringEngine;

@@ -9,11 +9,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-pub(super) trait OfStorage {
-    /// Returns the key of the backend, which a backend that was just dropped may have had too.
-    fn key(&self) -> usize;
-}
-
+/// Queue of jobs by the keys of their backends. A backend that was just dropped may have had the
+/// same key.
 #[derive(Debug)]
 pub(super) struct Queue<J> {
     storages: HashMap<usize, Storage<J>>,
@@ -34,16 +31,6 @@ struct Storage<J> {
     has_turn: bool,
 }
 
-impl<J> Default for Storage<J> {
-    fn default() -> Self {
-        Self {
-            waiting: VecDeque::new(),
-            nr_begun: 0,
-            has_turn: false,
-        }
-    }
-}
-
 impl<J> Storage<J> {
     fn nr_ready(&self, per_storage: usize) -> usize {
         self.waiting
@@ -52,7 +39,7 @@ impl<J> Storage<J> {
     }
 }
 
-impl<J: OfStorage> Queue<J> {
+impl<J> Queue<J> {
     pub(super) fn new(per_storage: usize) -> Self {
         Self {
             storages: HashMap::new(),
@@ -107,16 +94,19 @@ impl<J: OfStorage> Queue<J> {
         self.storages.is_empty()
     }
 
-    pub(super) fn push(&mut self, job: J) {
-        let key = job.key();
-        let storage = self.storages.entry(key).or_default();
+    pub(super) fn push(&mut self, key: usize, job: J) {
+        let storage = self.storages.entry(key).or_insert_with(|| Storage {
+            waiting: VecDeque::new(),
+            nr_begun: 0,
+            has_turn: false,
+        });
         let before = storage.nr_ready(self.per_storage);
         storage.waiting.push_back(job);
         self.recount(key, before);
     }
 
-    /// Removes the next job that may be started, and counts it as in progress.
-    pub(super) fn pop(&mut self) -> Option<J> {
+    /// Removes the next job that may be started, with its key, and counts it as in progress.
+    pub(super) fn pop(&mut self) -> Option<(usize, J)> {
         let turn = match self.nr_threads {
             None => 0,
             Some(_) if self.nr_ready() == 0 => return None,
@@ -134,7 +124,7 @@ impl<J: OfStorage> Queue<J> {
         storage.nr_begun += begun;
         self.nr_begun += begun;
         self.recount(key, before);
-        job
+        Some((key, job?))
     }
 
     pub(super) fn done(&mut self, key: usize) {
@@ -167,56 +157,38 @@ impl<J: OfStorage> Queue<J> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::MemoryBackend;
-    use crate::backend::{Backend, Request};
-    use crate::engine::job::Job;
-
-    fn file() -> Arc<dyn Backend> {
-        Arc::new(MemoryBackend::new(Vec::new()))
-    }
-
-    fn job(file: &Arc<dyn Backend>) -> Job {
-        Job::new(Arc::clone(file), Request::sync_data(Box::new(|_| ())))
-    }
 
     #[test]
     fn storages_take_turns_and_none_has_more_than_its_share_under_way() {
-        let (busy, other) = (file(), file());
+        let (busy, other) = (1, 2);
         let mut queue = Queue::new(2);
         for _ in 0..5 {
-            queue.push(job(&busy));
+            queue.push(busy, ());
         }
-        queue.push(job(&other));
+        queue.push(other, ());
         assert_eq!(queue.nr_ready(), 3);
-        let of_busy = job(&busy).key();
-        let begun: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
-        let order: Vec<bool> = begun.iter().map(|job| job.key() == of_busy).collect();
-        assert_eq!(order, [true, false, true]);
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(order, [(busy, ()), (other, ()), (busy, ())]);
         assert_eq!(queue.nr_ready(), 0);
 
-        queue.done(of_busy);
+        queue.done(busy);
         assert_eq!(queue.nr_ready(), 1);
-        assert_eq!(queue.pop().map(|job| job.key()), Some(of_busy));
-        assert!(queue.pop().is_none());
-        queue.done(job(&other).key());
+        assert_eq!(queue.pop(), Some((busy, ())));
+        assert_eq!(queue.pop(), None);
+        queue.done(other);
         for _ in 0..4 {
-            queue.done(of_busy);
-            drop(queue.pop());
+            queue.done(busy);
+            queue.pop();
         }
         assert!(queue.is_at_rest() && queue.nr_ready() == 0);
     }
 
-    /// Adds a new backend to `files`, with 100 jobs. Starts what may start; returns the number.
-    fn hang(queue: &mut Queue<Job>, files: &mut Vec<Arc<dyn Backend>>) -> usize {
-        let hung = file();
+    /// Adds a new backend, with 100 jobs. Starts what may start; returns the number.
+    fn hang(queue: &mut Queue<()>, key: usize) -> usize {
         for _ in 0..100 {
-            queue.push(job(&hung));
+            queue.push(key, ());
         }
-        // The key of the backend must not be reused.
-        files.push(hung);
         let nr_ready = queue.nr_ready();
         let nr_begun = std::iter::from_fn(|| queue.pop()).count();
         assert_eq!((nr_ready, queue.nr_ready()), (nr_begun, 0));
@@ -226,29 +198,25 @@ mod tests {
     #[test]
     fn backends_share_what_earlier_ones_have_left() {
         let mut queue = Queue::sharing(256, 64);
-        let mut files = Vec::new();
-        let begun: Vec<_> = (0..17).map(|_| hang(&mut queue, &mut files)).collect();
+        let begun: Vec<_> = (0..17).map(|key| hang(&mut queue, key)).collect();
         let expected = [64, 48, 36, 27, 21, 15, 12, 9, 6, 5, 4, 3, 2, 1, 1, 1, 1];
         assert_eq!(begun, expected);
         // Once a job has ended, a backend without jobs in progress can start one.
-        let last = file();
-        queue.push(job(&last));
-        queue.push(job(&last));
-        assert!(queue.pop().is_none());
-        let first = queue.storages.iter().find(|(_, at)| at.nr_begun == 64);
-        let key = *first.unwrap().0;
-        queue.done(key);
+        let last = 17;
+        queue.push(last, ());
+        queue.push(last, ());
+        assert_eq!(queue.pop(), None);
+        queue.done(0);
         assert_eq!(queue.nr_ready(), 1);
-        assert_eq!(queue.pop().map(|job| job.key()), Some(job(&last).key()));
-        assert!(queue.pop().is_none());
+        assert_eq!(queue.pop(), Some((last, ())));
+        assert_eq!(queue.pop(), None);
     }
 
     #[test]
     fn a_backend_that_is_alone_may_have_its_share_or_everything() {
         for (most, per_storage) in [(1, 1), (4, 4), (4, 3), (64, 16), (128, 64), (2, 9)] {
             let mut queue = Queue::sharing(most, per_storage);
-            let mut files = Vec::new();
-            assert_eq!(hang(&mut queue, &mut files), per_storage.min(most));
+            assert_eq!(hang(&mut queue, 0), per_storage.min(most));
         }
     }
 }

@@ -84,7 +84,7 @@ struct Roles<W> {
     turn: Option<Turn>,
     next_turn: Turn,
     has_watcher: bool,
-    /// Whether a thread that was notified or started has no role yet.
+    /// Whether a thread that was notified or started has not arrived yet.
     is_coming: bool,
 }
 
@@ -109,18 +109,13 @@ struct Seen {
 }
 
 impl<W> Roles<W> {
-    /// Returns `true` if the caller must notify or start a thread, or else call `no_thread`.
+    /// Returns `true` if the caller must notify or start a thread, or else clear `is_coming`.
     #[must_use]
     fn wants_thread(&mut self) -> bool {
         let is_free = self.turn.is_none() || !self.has_watcher;
         let wants = !self.queue.is_empty() && is_free && !self.is_coming;
         self.is_coming |= wants;
         wants
-    }
-
-    /// Records that a notified or started thread has arrived, or that no thread was available.
-    fn no_thread(&mut self) {
-        self.is_coming = false;
     }
 
     /// Assigns a free role to the caller. Returns `None` if none is free or the queue is empty.
@@ -233,13 +228,14 @@ impl Shared {
             return self.wanted.notify_one();
         }
         if state.nr_threads == MAX_THREADS {
-            return state.roles.no_thread();
+            state.roles.is_coming = false;
+            return;
         }
         let shared = Arc::clone(self);
         match spawn_named("pagewell-wakers", move || shared.work()) {
             Ok(()) => state.nr_threads += 1,
             Err(_) => {
-                state.roles.no_thread();
+                state.roles.is_coming = false;
                 // Without a watcher, all threads may be blocked forever: call the wakers here.
                 if !state.roles.has_watcher {
                     let wakers = mem::take(&mut state.roles.queue);
@@ -252,7 +248,7 @@ impl Shared {
 
     fn work(self: Arc<Self>) {
         let mut state = lock(&self.state);
-        state.roles.no_thread();
+        state.roles.is_coming = false;
         loop {
             match state.roles.take_role() {
                 Some(Role::Caller(turn)) => {
@@ -350,7 +346,7 @@ mod tests {
             let idle = all(&At::Idle);
             let coming = if idle.is_empty() { all(&At::Out) } else { idle };
             if coming.is_empty() {
-                self.roles.no_thread();
+                self.roles.is_coming = false;
                 return vec![self];
             }
             coming
@@ -396,11 +392,11 @@ mod tests {
                 match *at {
                     At::Out | At::InCall(_, false) => {}
                     At::Coming => {
-                        all.extend(world.with(|world| world.roles.no_thread()).look(nr));
+                        all.extend(world.with(|world| world.roles.is_coming = false).look(nr));
                     }
                     // The thread was notified. (In the case below, its timeout has elapsed.)
                     At::Idle if world.roles.is_coming => {
-                        all.extend(world.with(|world| world.roles.no_thread()).look(nr));
+                        all.extend(world.with(|world| world.roles.is_coming = false).look(nr));
                     }
                     At::Idle => all.push(world.with(|world| world.threads[nr] = At::Out)),
                     At::InCall(turn, true) => {

@@ -17,7 +17,7 @@ use pagewell_sync::{Condvar, Mutex, lock};
 
 use super::interface::{Engine, Lane, Limits, MOST_SPANS};
 use super::job::{Job, Steps as _};
-use super::queue::{OfStorage, Queue};
+use super::queue::Queue;
 use super::sync::GroupLane;
 use crate::backend::Sealed;
 use crate::file::check_process;
@@ -45,12 +45,19 @@ impl Default for WorkerSettings {
 }
 
 /// Engine with threads for the calls of backends.
-#[derive(Debug)]
 pub struct WorkerEngine {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
+impl fmt::Debug for WorkerEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let settings = &self.shared.settings;
+        f.debug_tuple("WorkerEngine").field(settings).finish()
+    }
+}
+
+type Call = Box<dyn FnOnce() + Send>;
+
 struct Shared {
     process: ProcessId,
     settings: WorkerSettings,
@@ -61,49 +68,13 @@ struct Shared {
     nr_failing: std::sync::atomic::AtomicUsize,
 }
 
-#[derive(Debug)]
 struct State {
-    queue: Queue<Task>,
+    queue: Queue<Call>,
     nr_threads: usize,
-    /// Number of threads that will look for a task: they wait, were notified, or are starting.
+    /// Number of threads that will look for a call: they wait, were notified, or are starting.
     nr_idle: usize,
-    /// Set by the drop: threads end when no task is ready.
+    /// Set by the drop: threads end when no call is ready.
     is_closed: bool,
-}
-
-enum Task {
-    Job(Job),
-    /// The number is the key of [`WorkerEngine::call`].
-    Call(usize, Box<dyn FnOnce() + Send>),
-}
-
-impl fmt::Debug for Task {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Job(job) => job.fmt(f),
-            Self::Call(key, _) => f.debug_tuple("Call").field(key).finish(),
-        }
-    }
-}
-
-impl OfStorage for Task {
-    fn key(&self) -> usize {
-        match self {
-            Self::Job(job) => job.key(),
-            Self::Call(key, _) => *key,
-        }
-    }
-}
-
-impl Task {
-    /// Never unwinds (see `Job::call` and `Request::complete`).
-    fn perform(self) {
-        match self {
-            Self::Job(job) => job.perform(),
-            // Leak the reported panic, whose drop could panic again.
-            Self::Call(_, call) => catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(mem::forget),
-        }
-    }
 }
 
 impl WorkerEngine {
@@ -123,7 +94,7 @@ impl WorkerEngine {
         })
     }
 
-    fn with(settings: WorkerSettings, queue: impl FnOnce(&WorkerSettings) -> Queue<Task>) -> Self {
+    fn with(settings: WorkerSettings, queue: impl FnOnce(&WorkerSettings) -> Queue<Call>) -> Self {
         let settings = WorkerSettings {
             threads: settings.threads.max(1),
             per_storage: settings.per_storage.max(1),
@@ -157,21 +128,18 @@ impl WorkerEngine {
     /// object that the call owns, run concurrently. If no thread exists and none can be started,
     /// the caller executes all calls that may start. A forked child drops the call.
     pub fn call(&self, key: usize, call: Box<dyn FnOnce() + Send>) {
-        if self.shared.process.is_current() {
-            self.push(Task::Call(key, call));
-        }
-    }
-
-    fn push(&self, job: Task) {
         let shared = &self.shared;
+        if !shared.process.is_current() {
+            return;
+        }
         let mut state = lock(&shared.state);
-        state.queue.push(job);
+        state.queue.push(key, call);
         shared.bring_thread(&mut state);
         while state.nr_threads == 0
-            && let Some(job) = state.queue.pop()
+            && let Some((key, call)) = state.queue.pop()
         {
             drop(state);
-            if !shared.perform(job) {
+            if !shared.perform(key, call) {
                 return;
             }
             state = lock(&shared.state);
@@ -181,12 +149,12 @@ impl WorkerEngine {
 }
 
 impl Shared {
-    /// If tasks are ready, notifies an idle thread. If more tasks are ready than threads are idle,
+    /// If calls are ready, notifies an idle thread. If more calls are ready than threads are idle,
     /// first starts a thread, unless the maximum is reached.
     ///
-    /// Called after each push, and by each thread that takes a task, because the end of one task
-    /// may make several others ready (under a quota). A ready task therefore never waits while a
-    /// thread is idle or can be started. Otherwise the next thread that completes a task takes it,
+    /// Called after each push, and by each thread that takes a call, because the end of one call
+    /// may make several others ready (under a quota). A ready call therefore never waits while a
+    /// thread is idle or can be started. Otherwise the next thread that completes a call takes it,
     /// or, if no thread exists, `push` performs it.
     fn bring_thread(self: &Arc<Self>, state: &mut State) {
         let nr_ready = state.queue.nr_ready();
@@ -223,17 +191,17 @@ impl Shared {
 
     fn work(self: &Arc<Self>) {
         lock(&self.state).nr_idle -= 1;
-        while let Some(job) = self.next() {
-            if !self.perform(job) {
+        while let Some((key, call)) = self.next() {
+            if !self.perform(key, call) {
                 return;
             }
         }
     }
 
-    /// Returns `false` in a child of `fork` that `job` has created.
-    fn perform(&self, job: Task) -> bool {
-        let key = job.key();
-        job.perform();
+    /// Returns `false` in a child of `fork` that `call` has created.
+    fn perform(&self, key: usize, call: Call) -> bool {
+        // Leak the reported panic, whose drop could panic again.
+        catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(mem::forget);
         if !self.process.is_current() {
             return false;
         }
@@ -241,13 +209,13 @@ impl Shared {
         true
     }
 
-    /// Waits for the next task. Returns `None` if the thread is to end.
-    fn next(self: &Arc<Self>) -> Option<Task> {
+    /// Waits for the next call. Returns `None` if the thread is to end.
+    fn next(self: &Arc<Self>) -> Option<(usize, Call)> {
         let mut state = lock(&self.state);
         loop {
-            if let Some(job) = state.queue.pop() {
+            if let Some(next) = state.queue.pop() {
                 self.bring_thread(&mut state);
-                return Some(job);
+                return Some(next);
             }
             if state.is_closed {
                 break;
@@ -289,7 +257,7 @@ impl Engine for WorkerEngine {
         match check_process(self.shared.process) {
             Ok(()) => {
                 if let Some(job) = job.defer() {
-                    self.push(Task::Job(job));
+                    self.call(job.key(), Box::new(move || job.perform()));
                 }
             }
             Err(error) => job.complete(Err(error)),
@@ -324,7 +292,7 @@ mod tests {
         WorkerEngine::for_calls(WorkerSettings {
             threads,
             per_storage,
-            // A thread that is not notified does not look for a task by itself.
+            // A thread that is not notified does not look for a call by itself.
             idle: Duration::from_secs(3600),
         })
     }

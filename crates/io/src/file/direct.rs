@@ -1,7 +1,8 @@
 //! Direct I/O (`O_DIRECT`): how a file's transfers are made, and the reason if they are buffered.
 //!
 //! With [`Direct::Auto`], `O_DIRECT` is set if the system reports an alignment of at most [`PAGE`],
-//! and cleared if it rejects transfers. The file stays open: a second open could find another.
+//! and cleared if it rejects transfers. The flag of the open descriptor is changed, since a second
+//! open of the path could open another file.
 
 #![allow(unsafe_code)] // Three system calls.
 
@@ -37,7 +38,7 @@ const BY_PAGE: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(super) struct State {
-    /// Transfers as long as the system has rejected none.
+    /// Mode of transfers while `refusal` is 0.
     first: Transfers,
     /// 0, [`BY_PAGE`], or the error number by which the system rejected direct transfers.
     refusal: AtomicU32,
@@ -82,8 +83,8 @@ impl State {
     }
 
     pub(super) fn transfers(&self) -> Transfers {
-        // ORDERING: Relaxed; the word publishes no other memory. A transfer that is made according
-        // to an old value succeeds, or is rejected and repeated.
+        // ORDERING: Relaxed; `refusal` publishes no other memory, since `first` is immutable. A
+        // transfer in an outdated mode succeeds, or is rejected and repeated.
         match self.refusal.load(Ordering::Relaxed) {
             0 => self.first,
             BY_PAGE => Transfers::Direct { alignment: PAGE },

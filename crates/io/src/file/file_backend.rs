@@ -37,7 +37,8 @@ pub struct FileBackend {
     /// Whether the open may have created the file, or a write or a change of size was made.
     may_be_changed: AtomicBool,
     kind: Kind,
-    /// Name of a file that is open for writing. No sync includes the name of a block device.
+    /// Directory entry of the file, or `None` if the backend is read-only. Syncs of a block device
+    /// do not sync its directory.
     place: Option<Mutex<Place>>,
     process: ProcessId,
     begun: Mutex<Begun>,

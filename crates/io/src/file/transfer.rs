@@ -27,19 +27,9 @@ pub(super) fn read(
     let room = MOST_BYTES.saturating_sub(pos);
     let total = total_len(bufs);
     let total = usize::try_from(room).map_or(total, |room| room.min(total));
-    let mut done = 0;
-    while done < total {
-        match read_some(file, bufs, done..total, pos + done as u64) {
-            Ok(0) => break,
-            Ok(n) => done += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-        if !done.is_multiple_of(unit) {
-            break;
-        }
-    }
-    Ok(done)
+    repeat(total, unit, |done| {
+        read_some(file, bufs, done..total, pos + done as u64)
+    })
 }
 
 /// After an error, a part of the bytes may be written.
@@ -51,58 +41,67 @@ pub(super) fn write(file: &File, bufs: &[RacySource<'_>], pos: u64) -> io::Resul
     if MOST_BYTES.saturating_sub(pos) < total as u64 {
         return Err(too_large());
     }
+    let done = repeat(total, 1, |done| {
+        write_some(file, bufs, done..total, pos + done as u64)
+    })?;
+    // No writable file is known to return 0. Retries might never end.
+    match done == total {
+        true => Ok(()),
+        false => Err(io::ErrorKind::WriteZero.into()),
+    }
+}
+
+/// Makes calls, each with the number of transferred bytes, until `total` bytes are transferred, a
+/// call transfers none, or `unit` does not divide the number. Returns the number.
+fn repeat(
+    total: usize,
+    unit: usize,
+    some: impl Fn(usize) -> io::Result<usize>,
+) -> io::Result<usize> {
     let mut done = 0;
-    while done < total {
-        match write_some(file, bufs, done..total, pos + done as u64) {
-            // No writable file is known to return 0. Retries might never end.
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+    while done < total && done.is_multiple_of(unit) {
+        match some(done) {
+            Ok(0) => break,
             Ok(n) => done += n,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(done)
 }
 
-struct Vectors {
-    list: [libc::iovec; MOST_BUFFERS],
-    nr: libc::c_int,
-}
-
-impl Vectors {
-    /// Describes the bytes in `range`, which is counted over all of `bufs`, or a prefix of them.
-    /// The system may write to the memory only if the buffers are `RacyBytes`.
-    fn new<'a>(bufs: &[impl Into<RacySource<'a>> + Copy], range: Range<usize>) -> Self {
-        let mut list = [libc::iovec {
-            iov_base: std::ptr::null_mut(),
-            iov_len: 0,
-        }; MOST_BUFFERS];
-        let mut nr = 0;
-        let mut skip = range.start;
-        let mut left = range.len();
-        for buf in bufs {
-            let buf: RacySource<'_> = (*buf).into();
-            if skip >= buf.len() {
-                skip -= buf.len();
-                continue;
-            }
-            if nr == MOST_BUFFERS || left == 0 {
-                break;
-            }
-            let rest = buf.slice(skip, left.min(buf.len() - skip));
-            left -= rest.len();
-            skip = 0;
-            list[nr] = libc::iovec {
-                iov_base: rest.as_ptr().cast_mut().cast(),
-                iov_len: rest.len(),
-            };
-            nr += 1;
+/// Describes the bytes in `range`, which is counted over all of `bufs`, or a prefix of them. The
+/// system may write to the memory only if the buffers are `RacyBytes`. Returns the number, too.
+fn vectors<'a>(
+    bufs: &[impl Into<RacySource<'a>> + Copy],
+    range: Range<usize>,
+) -> ([libc::iovec; MOST_BUFFERS], libc::c_int) {
+    let mut list = [libc::iovec {
+        iov_base: std::ptr::null_mut(),
+        iov_len: 0,
+    }; MOST_BUFFERS];
+    let mut nr = 0;
+    let mut skip = range.start;
+    let mut left = range.len();
+    for buf in bufs {
+        let buf: RacySource<'_> = (*buf).into();
+        if skip >= buf.len() {
+            skip -= buf.len();
+            continue;
         }
-        Self {
-            list,
-            nr: nr as libc::c_int,
+        if nr == MOST_BUFFERS || left == 0 {
+            break;
         }
+        let rest = buf.slice(skip, left.min(buf.len() - skip));
+        left -= rest.len();
+        skip = 0;
+        list[nr] = libc::iovec {
+            iov_base: rest.as_ptr().cast_mut().cast(),
+            iov_len: rest.len(),
+        };
+        nr += 1;
     }
+    (list, nr as libc::c_int)
 }
 
 /// Reads into the bytes of `bufs` in `range`, or a prefix of them, by one system call.
@@ -119,7 +118,7 @@ fn read_some(
         let n = unsafe { libc::pread(file.as_raw_fd(), buf.as_ptr().cast(), buf.len(), pos) };
         return nr_bytes(n);
     }
-    let Vectors { list, nr } = Vectors::new(bufs, range);
+    let (list, nr) = vectors(bufs, range);
     // SAFETY: the first `nr` vectors are ranges of `RacyBytes`, valid for writes during this call.
     // A write by the kernel is not an access in the memory model, so readers do not race with it.
     let n = unsafe { libc::preadv(file.as_raw_fd(), list.as_ptr(), nr, pos) };
@@ -140,7 +139,7 @@ fn write_some(
         let n = unsafe { libc::pwrite(file.as_raw_fd(), buf.as_ptr().cast(), buf.len(), pos) };
         return nr_bytes(n);
     }
-    let Vectors { list, nr } = Vectors::new(bufs, range);
+    let (list, nr) = vectors(bufs, range);
     // SAFETY: the first `nr` vectors are ranges of `RacySource`, valid for reads during this call.
     let n = unsafe { libc::pwritev(file.as_raw_fd(), list.as_ptr(), nr, pos) };
     nr_bytes(n)

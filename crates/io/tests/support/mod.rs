@@ -281,7 +281,6 @@ pub(crate) fn engines() -> Vec<(&'static str, Arc<dyn Engine>)> {
 }
 
 /// The engines that use io_uring, if the system lets them.
-#[cfg(target_os = "linux")]
 pub(crate) fn rings() -> Vec<(&'static str, Arc<dyn Engine>)> {
     use pagewell_io::engine::{UringEngine, UringSettings};
 
@@ -299,9 +298,4 @@ pub(crate) fn rings() -> Vec<(&'static str, Arc<dyn Engine>)> {
         }
     }
     engines
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn rings() -> Vec<(&'static str, Arc<dyn Engine>)> {
-    Vec::new()
 }

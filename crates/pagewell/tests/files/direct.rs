@@ -1,7 +1,5 @@
 //! Files that the cache reads and writes past the operating system's cache; the engine of a cache.
 
-#![cfg(target_os = "linux")]
-
 use pagewell::io::engine::{Choice, Reason, Settings};
 use pagewell::io::{Buffered, Direct, FileBackend, MemoryBackend, Transfers};
 use pagewell::{Cache, ErrorKind, File, OpenOptions};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use pagewell_frame::{FrameNr, UniqueFrame};
 
 use crate::areas::area::Area;
+use crate::areas::options::Policy;
 use crate::error::ErrorKind;
 use crate::mm::space::Mm;
 use crate::pages::links::Family;
-use crate::pages::owner::Binding;
 use crate::words::claim::{Claim, look};
 use crate::words::counts::MAPPING;
 use crate::words::geometry::entry_of;
@@ -19,7 +19,7 @@ pub(crate) struct NewPage<'s> {
     pub(crate) block: UniqueFrame<'s>,
     family: Arc<Family>,
     index: u64,
-    binding: Binding,
+    is_bound: bool,
 }
 
 impl Mm {
@@ -63,13 +63,13 @@ impl Mm {
             block,
             family,
             index,
-            binding: area.policy.binding(),
+            is_bound: matches!(area.policy, Policy::Bind(_)),
         })
     }
 
     /// Publishes the page with one mapping, for the entry that the caller has claimed.
     pub(crate) fn publish(&self, made: NewPage<'_>) -> FrameNr {
-        let pages = self.shared.pages();
-        pages.publish(made.block, made.family, made.index, made.binding, MAPPING)
+        let supply = &self.shared.supply;
+        supply.publish(made.block, made.family, made.index, made.is_bound, MAPPING)
     }
 }

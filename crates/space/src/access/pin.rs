@@ -1,8 +1,8 @@
 //! Pins: bytes of a page in place, as they were when it was pinned.
 //!
 //! A pin claims the entry, takes a reference to the frame, and clears the writable bit, so a later
-//! write finds the reference and goes to a copy ([`crate::words::counts`]). A pinned page is not
-//! migrated: the first walk prevents new pins, and a later step finds earlier ones.
+//! write finds the reference and goes to a copy. A pinned page is not migrated: the first walk
+//! prevents new pins, and a later step finds earlier ones.
 //!
 //! A page of a file without a private copy is pinned in the cache: a write to the file then
 //! replaces the frame to which the pin has a reference.
@@ -116,6 +116,7 @@ impl Space {
     #[inline]
     fn try_pin<const MAKE: bool>(&self, addr: u64, len: usize) -> Result<Tried<'_>, Error> {
         let failed = |kind| Error::at(kind, Op::Pin, addr);
+        let supply = &self.mm.shared.supply;
         let mut backoff = Backoff::new();
         loop {
             let areas = read(&self.mm.structure);
@@ -135,7 +136,7 @@ impl Space {
                 .tables
                 .pmd_word(addr)
                 .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
-            let Some(table) = self.mm.shared.tables().hold(pmd_word) else {
+            let Some(table) = supply.hold_table(pmd_word) else {
                 if let Some(file) = &area.file {
                     let is_absent = || !Directory::look(pmd_word).is_present();
                     let pinned = self.mm.pin_file(file, addr, len, is_absent);
@@ -182,10 +183,7 @@ impl Space {
                     let pmd = table.pmd;
                     drop(table);
                     drop(areas);
-                    self.mm
-                        .shared
-                        .tables()
-                        .wait_for_migration((pmd_word, pmd), (word, entry));
+                    supply.wait_for_migration((pmd_word, pmd), (word, entry));
                 }
                 State::Present(frame) => {
                     let Some(claim) = Claim::try_new(word, entry) else {
@@ -195,7 +193,7 @@ impl Space {
                     if Directory::look(pmd_word) != table.pmd {
                         continue;
                     }
-                    let reference = match self.mm.shared.pool().try_get(frame) {
+                    let reference = match supply.pool().try_get(frame) {
                         TryGetFrame::Taken(reference) => reference,
                         // An entry names the frame, so it is not locked: its count is at the limit.
                         TryGetFrame::Locked | TryGetFrame::Saturated => {

@@ -98,6 +98,7 @@ impl Mm {
     #[cold]
     fn read_locked(&self, addr: u64, buf: &mut [u8]) -> Result<Slow, Error> {
         let failed = |kind| Error::at(kind, Op::Read, addr);
+        let supply = &self.shared.supply;
         let mut backoff = Backoff::new();
         loop {
             let areas = read(&self.structure);
@@ -115,7 +116,7 @@ impl Mm {
                 .tables
                 .pmd_word(addr)
                 .ok_or_else(|| failed(ErrorKind::InvalidRange))?;
-            let Some(table) = self.shared.tables().hold(pmd_word) else {
+            let Some(table) = supply.hold_table(pmd_word) else {
                 let is_absent = || !Directory::look(pmd_word).is_present();
                 match self
                     .read_absent(area, addr, buf, is_absent)
@@ -143,9 +144,7 @@ impl Mm {
                     let pmd = table.pmd;
                     drop(table);
                     drop(areas);
-                    self.shared
-                        .tables()
-                        .wait_for_migration((pmd_word, pmd), (word, entry));
+                    supply.wait_for_migration((pmd_word, pmd), (word, entry));
                     continue;
                 }
                 State::Present(_) => Claim::try_new(word, entry),

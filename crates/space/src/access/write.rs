@@ -23,10 +23,10 @@
 //! 1. Find the area, and check that it permits writes.
 //! 2. Obtain an exclusive table: create one, take one over, or copy a shared one.
 //! 3. An empty entry gets a new page of zeros, or in a private area of a file a copy of the file's
-//!    page. For a page that is not writable, [`decide`] decides under the claim: write in place
-//!    after all, or to a new copy. Frames are allocated before the claim. At a migration entry, the
-//!    write releases all locks and waits. In a shared area, it goes to the file
-//!    ([`crate::access::files`]).
+//!    page. A page that is not writable is written in place after all if it is unshared
+//!    ([`is_unshared`](crate::supply::frames::Supply::is_unshared)), or else to a new copy. Frames
+//!    are allocated before the claim. At a migration entry, the write releases all locks and waits.
+//!    In a shared area, it goes to the file ([`crate::access::files`]).
 //!
 //! Verified by `loom_fork_vs_two_writes_in_order`, `loom_write_vs_write`, `loom_migrate_vs_write`;
 //! by the histories of `tests/histories.rs`.
@@ -47,7 +47,6 @@ use crate::error::{Error, ErrorKind, Op};
 use crate::mm::space::{Mm, Space};
 use crate::supply::view;
 use crate::words::claim::{Claim, look};
-use crate::words::counts::{Cow, decide};
 use crate::words::geometry::{entry_of, offset_in_page, page_bytes};
 use crate::words::pmd::{Directory, Pmd};
 use crate::words::pte::{Pte, State};
@@ -229,9 +228,8 @@ impl Mm {
                 Attempt::Migrating(pmd, word, entry) => {
                     // This is always `Some`: the slow write has loaded the directory's entry.
                     if let Some(pmd_word) = self.tables.pmd_word(addr) {
-                        self.shared
-                            .tables()
-                            .wait_for_migration((pmd_word, pmd), (word, entry));
+                        let supply = &self.shared.supply;
+                        supply.wait_for_migration((pmd_word, pmd), (word, entry));
                     }
                 }
                 Attempt::Missing(fault) => {
@@ -282,7 +280,7 @@ impl Mm {
         }
         let pmd = self.own_table(area.order, addr).map_err(failed)?;
         let word = self.tables.entry(pmd, entry_of(addr, order));
-        let pages = self.shared.pages();
+        let supply = &self.shared.supply;
         let mut spare: Option<NewPage<'_>> = None;
         let mut backoff = Backoff::new();
         loop {
@@ -329,19 +327,14 @@ impl Mm {
                     let Some(claim) = Claim::try_new(word, entry) else {
                         continue;
                     };
-                    let counts = pages.counts(frame);
-                    let copy = match decide(counts, pages.references(frame)) {
-                        Cow::Reuse => {
-                            claim.before_writing();
-                            let bytes =
-                                view::page_bytes_of(&self.tables.view, entry.frame(), off, len);
-                            let result = change(bytes);
-                            claim.end(entry.reused());
-                            return Ok(Attempt::Done(result));
-                        }
-                        Cow::Copy => spare.take(),
-                    };
-                    let Some(copy) = copy else {
+                    if supply.is_unshared(frame) {
+                        claim.before_writing();
+                        let bytes = view::page_bytes_of(&self.tables.view, entry.frame(), off, len);
+                        let result = change(bytes);
+                        claim.end(entry.reused());
+                        return Ok(Attempt::Done(result));
+                    }
+                    let Some(copy) = spare.take() else {
                         // The claim ends before a page is allocated (C1 of `words::claim`).
                         drop(claim);
                         spare = Some(self.new_page(area, addr).map_err(failed)?);
@@ -355,7 +348,7 @@ impl Mm {
                     let result = change(page.slice(off, len));
                     let copy = self.publish(copy);
                     claim.end(entry.owned(copy));
-                    pages.drop_entry(entry);
+                    supply.drop_entry(entry);
                     return Ok(Attempt::Done(result));
                 }
             }

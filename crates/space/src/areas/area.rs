@@ -150,15 +150,10 @@ impl Area {
         let mut inherited = self.families();
         inherited.retain(|family| family.has_frames());
         Self {
-            range: self.range.clone(),
-            first: self.first,
-            order: self.order,
-            protection: self.protection,
-            policy: self.policy,
             file: self.file.clone(),
-            id,
             inherited,
             own: Mutex::new(None),
+            ..self.part(self.range.clone(), id)
         }
     }
 }

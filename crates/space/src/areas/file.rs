@@ -133,7 +133,9 @@ impl FileArea {
         }
     }
 
-    /// Returns `None` if this area, which must be private, has a copy of the page at `addr`.
+    /// Returns `None` if this area, which must be private, has a copy of the page at `addr`. The
+    /// result is a hint, since a write may copy the page at any time. If a later call returns the
+    /// same words, there was no copy in between.
     #[inline(always)]
     pub(crate) fn no_copy(&self, tables: &PageTables, addr: u64) -> Option<NoCopy> {
         let pmd = Directory::look(tables.pmd_word(addr)?);

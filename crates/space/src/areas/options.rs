@@ -3,7 +3,6 @@ use std::ops::Range;
 use pagewell_frame::{FRAME_BYTES, Order, Place};
 
 use crate::error::ErrorKind;
-use crate::pages::owner::Binding;
 use crate::words::geometry::MAX_PAGE_ORDER;
 use crate::words::pte::Protection;
 
@@ -111,13 +110,6 @@ impl Policy {
             Self::Bind(node) => Place::Only(node),
             Self::Prefer(node) => Place::Prefer(node),
             Self::Interleave => Place::Prefer((page % nr_nodes as u64) as usize),
-        }
-    }
-
-    pub(crate) fn binding(self) -> Binding {
-        match self {
-            Self::Bind(_) => Binding::Node,
-            Self::Local | Self::Prefer(_) | Self::Interleave => Binding::Anywhere,
         }
     }
 }

@@ -116,11 +116,10 @@ impl Areas {
         self.by_start.insert(area.range.start, area);
     }
 
-    pub(crate) fn starts_within(&self, range: &Range<u64>) -> Vec<u64> {
-        self.by_start
-            .range(range.clone())
-            .map(|(start, _)| *start)
-            .collect()
+    /// Removes and returns the areas that begin within `range`.
+    pub(crate) fn remove_within(&mut self, range: &Range<u64>) -> Vec<Area> {
+        let removed = self.by_start.extract_if(range.clone(), |_, _| true);
+        removed.map(|(_, area)| area).collect()
     }
 
     pub(crate) fn set_protection(&mut self, range: &Range<u64>, protection: Protection) {
@@ -138,14 +137,6 @@ impl Areas {
         }
     }
 
-    pub(crate) fn remove(&mut self, start: u64) -> Option<Area> {
-        self.by_start.remove(&start)
-    }
-
-    pub(crate) fn take_all(&mut self) -> Vec<Area> {
-        std::mem::take(&mut self.by_start).into_values().collect()
-    }
-
     /// Splits areas at the ends of `range`. Links parts before it unlinks the whole (F1 of
     /// `links`).
     pub(crate) fn split_at_ends(
@@ -159,7 +150,7 @@ impl Areas {
             let Some(start) = inside.map(|area| area.range.start) else {
                 continue;
             };
-            if let Some(whole) = self.remove(start) {
+            if let Some(whole) = self.by_start.remove(&start) {
                 let parts = [start..addr, addr..whole.range.end];
                 for part in parts {
                     let part = whole.part(part, next_id());

@@ -21,10 +21,10 @@ use pagewell_sync::thread::Backoff;
 
 use crate::areas::area::Area;
 use crate::mm::space::Mm;
+use crate::motion::mover::Moving;
 use crate::motion::report::{Engine, Migrated, NotMoved};
-use crate::motion::walk::Moving;
 use crate::supply::frames::Supply;
-use crate::tables::table::{Held, Tables};
+use crate::tables::table::Held;
 use crate::words::claim::{Claim, look};
 use crate::words::geometry::{TABLE_BYTES, entry_of, page_bytes};
 use crate::words::pmd::Directory;
@@ -34,15 +34,32 @@ use crate::words::pte::{Pte, State};
 /// that are mapped once are copied with the structure lock held for reading.
 const BATCH_BYTES: u64 = 2 << 20;
 
-struct Wanted {
+/// A batch that is being assembled.
+struct Search<'b, 's> {
     node: usize,
     there: Range<u32>,
     engine: Engine,
+    /// Numbers of pages and bytes that the batch may still get.
+    room: (usize, u64),
+    batch: &'b mut Vec<Moving<'s>>,
+    /// Frames that pages have left.
+    left: Vec<UniqueFrame<'s>>,
+    report: &'b mut Migrated,
 }
 
-impl Wanted {
+impl Search<'_, '_> {
     fn is_to_move(&self, entry: Pte) -> bool {
         matches!(entry.state(), State::Present(_)) && !self.there.contains(&entry.frame())
+    }
+
+    fn room_for_pages(&self, page_bytes: u64) -> usize {
+        let (nr_pages, nr_bytes) = self.room;
+        (nr_bytes / page_bytes).min(nr_pages as u64) as usize
+    }
+
+    fn take_room(&mut self, page_bytes: u64) {
+        self.room.0 -= 1;
+        self.room.1 -= page_bytes;
     }
 }
 
@@ -67,9 +84,13 @@ impl<'t> InDirectory<'t> {
         Directory::look(self.pmd_word) == self.table.pmd
     }
 
-    fn entries(&self, tables: Tables<'t>, range: &Range<u64>, order: Order) -> &'t [AtomicU64] {
+    fn entries(&self, supply: &'t Supply, range: &Range<u64>, order: Order) -> &'t [AtomicU64] {
         let order = u32::from(order.get());
-        let words = self.table.pmd.table().map(|table| tables.entries(table));
+        let words = self
+            .table
+            .pmd
+            .table()
+            .map(|table| supply.table_entries(table));
         let first = entry_of(range.start, order);
         let nr = (range.end - range.start).div_ceil(page_bytes(order)) as usize;
         words
@@ -107,35 +128,6 @@ impl<'s> Targets<'s> {
     }
 }
 
-struct Room {
-    nr_pages: usize,
-    nr_bytes: u64,
-}
-
-impl Room {
-    fn new(engine: Engine) -> Self {
-        Self {
-            nr_pages: engine.batch(),
-            nr_bytes: BATCH_BYTES,
-        }
-    }
-
-    fn for_pages(&self, page_bytes: u64) -> usize {
-        (self.nr_bytes / page_bytes).min(self.nr_pages as u64) as usize
-    }
-
-    fn take(&mut self, page_bytes: u64) {
-        self.nr_pages -= 1;
-        self.nr_bytes -= page_bytes;
-    }
-}
-
-struct Yield<'b, 's> {
-    batch: &'b mut Vec<Moving<'s>>,
-    left: Vec<UniqueFrame<'s>>,
-    report: &'b mut Migrated,
-}
-
 impl Mm {
     /// Moves or isolates a batch of pages from the start of `range`. Returns the next address.
     pub(crate) fn find_batch<'m>(
@@ -146,13 +138,11 @@ impl Mm {
         batch: &mut Vec<Moving<'m>>,
         report: &mut Migrated,
     ) -> u64 {
-        let wanted = Wanted {
+        let mut search = Search {
             node,
             there: self.shared.pool().frames_of(node),
             engine,
-        };
-        let mut room = Room::new(engine);
-        let mut found = Yield {
+            room: (engine.batch(), BATCH_BYTES),
             batch,
             left: Vec::new(),
             report,
@@ -162,18 +152,17 @@ impl Mm {
             let end = area.range.end.min(range.end);
             let mut addr = area.range.start.max(range.start);
             while addr < end {
-                if room.for_pages(area.page_bytes()) == 0 {
+                if search.room_for_pages(area.page_bytes()) == 0 {
                     return addr;
                 }
                 let pmd_word = self.tables.word_of(addr);
                 let next_table = (addr + 1).next_multiple_of(TABLE_BYTES).min(end);
-                let Some(table) = self.shared.tables().hold(pmd_word) else {
+                let Some(table) = self.shared.supply.hold_table(pmd_word) else {
                     addr = next_table;
                     continue;
                 };
                 let table = InDirectory { pmd_word, table };
-                let part = addr..next_table;
-                addr = self.find_in_table(&table, area, part, &wanted, &mut room, &mut found);
+                addr = self.find_in_table(&table, area, addr..next_table, &mut search);
             }
         }
         range.end
@@ -184,47 +173,45 @@ impl Mm {
         table: &InDirectory<'m>,
         area: &Area,
         range: Range<u64>,
-        wanted: &Wanted,
-        room: &mut Room,
-        found: &mut Yield<'_, 'm>,
+        search: &mut Search<'_, 'm>,
     ) -> u64 {
         let supply = &self.shared.supply;
         let page_bytes = area.page_bytes();
-        let entries = table.entries(Tables::of(supply), &range, area.order);
+        let entries = table.entries(supply, &range, area.order);
         // 1.
-        let most = room.for_pages(page_bytes);
+        let most = search.room_for_pages(page_bytes);
         let (mut nr, mut end) = (0, 0);
         while let Some(word) = entries.get(end)
             && nr < most
         {
             end += 1;
-            nr += usize::from(wanted.is_to_move(look(word)));
+            nr += usize::from(search.is_to_move(look(word)));
         }
         // 2.
-        let mut targets = Targets::new(supply, area.order, wanted.node, nr);
-        found.left.reserve(nr);
+        let mut targets = Targets::new(supply, area.order, search.node, nr);
+        search.left.reserve(nr);
         // 3.
         let mut addr = range.start;
         for word in &entries[..end] {
-            if room.for_pages(page_bytes) == 0 {
+            if search.room_for_pages(page_bytes) == 0 {
                 break;
             }
-            match self.take_page(table, (addr, word), wanted, &mut targets, found) {
+            match self.take_page(table, (addr, word), &mut targets, search) {
                 Found::Nothing => {}
-                Found::There => found.report.nr_there += 1,
+                Found::There => search.report.nr_there += 1,
                 Found::Moved => {
-                    found.report.nr_moved += 1;
-                    room.take(page_bytes);
+                    search.report.nr_moved += 1;
+                    search.take_room(page_bytes);
                 }
-                Found::Isolated => room.take(page_bytes),
-                Found::Failed(why) => found.report.not_moved.push((addr, why)),
+                Found::Isolated => search.take_room(page_bytes),
+                Found::Failed(why) => search.report.not_moved.push((addr, why)),
                 Found::Exchanged => break,
             }
             addr += page_bytes;
         }
         // 4.
-        found.left.sort_unstable_by_key(UniqueFrame::frame);
-        supply.pool().free_bulk(&mut found.left);
+        search.left.sort_unstable_by_key(UniqueFrame::frame);
+        supply.pool().free_bulk(&mut search.left);
         addr
     }
 
@@ -232,11 +219,10 @@ impl Mm {
         &'m self,
         table: &InDirectory<'m>,
         (addr, word): (u64, &AtomicU64),
-        wanted: &Wanted,
         targets: &mut Targets<'m>,
-        found: &mut Yield<'_, 'm>,
+        search: &mut Search<'_, 'm>,
     ) -> Found {
-        let pages = self.shared.pages();
+        let supply = &self.shared.supply;
         let mut to = None;
         let mut backoff = Backoff::new();
         loop {
@@ -251,7 +237,7 @@ impl Mm {
                 State::Migration(_) => return Found::Failed(NotMoved::InMigration),
                 State::Present(frame) => frame,
             };
-            if !wanted.is_to_move(entry) {
+            if !search.is_to_move(entry) {
                 return Found::There;
             }
             let Some(to_frame) = to.take().or_else(|| targets.next()) else {
@@ -266,23 +252,23 @@ impl Mm {
                 drop(claim);
                 return Found::Exchanged;
             }
-            let (claim, to_frame) = match wanted.engine {
-                Engine::Batched => match pages.move_claimed(claim, to_frame) {
+            let (claim, to_frame) = match search.engine {
+                Engine::Batched => match supply.move_claimed(claim, to_frame) {
                     Ok(left) => {
-                        found.left.extend(left);
+                        search.left.extend(left);
                         return Found::Moved;
                     }
                     Err(back) => back,
                 },
                 Engine::FullWalk | Engine::EarlyStop => (claim, to_frame),
             };
-            let is_isolated = pages.isolate(frame);
+            let is_isolated = supply.isolate(frame);
             drop(claim);
             if !is_isolated {
                 return Found::Failed(NotMoved::InMigration);
             }
-            let page = Moving::new(pages, frame, to_frame, Some(addr));
-            found.batch.push(page);
+            let page = Moving::new(supply, frame, to_frame, Some(addr));
+            search.batch.push(page);
             return Found::Isolated;
         }
     }

@@ -72,7 +72,7 @@ impl Space {
                     let Some(table) = pmd.table() else {
                         continue;
                     };
-                    shared.tables().share(table);
+                    shared.supply.share_table(table);
                     if pmd.is_exclusive() {
                         self.mm.tables.set(word, pmd.shared());
                     }
@@ -94,7 +94,7 @@ impl Space {
         let child = self.fork()?;
         if mode == ForkMode::Copy {
             // If this fails, the drop of the child undoes the fork.
-            child.mm.with_room(|| {
+            child.mm.with_room_for_tables(|| {
                 let areas = read(&child.mm.structure);
                 child.own_tables(&areas, &(0..u64::MAX), Op::Fork, |_| false)
             })?;

@@ -174,7 +174,7 @@ impl Space {
     /// its pages are mapped; `OutOfFrames` or `TooManyEntries` if a table that is shared with a
     /// fork must be copied, since it stays in use in part; `Refused` where a file is mapped.
     pub fn unmap(&self, range: Range<u64>) -> Result<(), Error> {
-        let unmapped = self.mm.with_room(|| {
+        let unmapped = self.mm.with_room_for_tables(|| {
             let mut areas = write(&self.mm.structure);
             areas.check(&range, Op::Unmap)?;
             self.unmap_locked(&mut areas, &range, Op::Unmap)
@@ -187,7 +187,7 @@ impl Space {
     /// Sets the permitted accesses of the pages of `range`, which must be mapped completely. Fails
     /// as [`unmap`](Self::unmap) does, or with `ReadOnly` if writes would go to a read-only file.
     pub fn protect(&self, range: Range<u64>, protection: Protection) -> Result<(), Error> {
-        self.mm.with_room(|| {
+        self.mm.with_room_for_tables(|| {
             let mut areas = write(&self.mm.structure);
             areas.check(&range, Op::Protect)?;
             self.protect_locked(&mut areas, &range, protection)
@@ -197,7 +197,7 @@ impl Space {
     /// Moves the pages of `range`, which must be mapped completely, and returns the new addresses.
     /// Fails as [`unmap`](Self::unmap) does, or with `OutOfAddresses`.
     pub fn move_to_free(&self, range: Range<u64>) -> Result<Range<u64>, Error> {
-        self.mm.with_room(|| {
+        self.mm.with_room_for_tables(|| {
             let mut areas = write(&self.mm.structure);
             areas.check(&range, Op::Move)?;
             self.move_locked(&mut areas, &range)
@@ -244,15 +244,11 @@ impl Space {
     ) -> Result<(), Error> {
         for area in areas.overlapping(range) {
             let part = area.range.start.max(range.start)..area.range.end.min(range.end);
-            let mut start = part.start & !(TABLE_BYTES - 1);
-            while start < part.end {
-                let word = self.mm.tables.word_of(start);
+            for (word, start) in self.mm.tables.directory.words_at(&part) {
                 if Directory::look(word).is_present() && !is_left_out(start) {
-                    self.mm
-                        .own_table(area.order, start)
-                        .map_err(|kind| Error::at(kind, op, start))?;
+                    let owned = self.mm.own_table(area.order, start);
+                    owned.map_err(|kind| Error::at(kind, op, start))?;
                 }
-                start += TABLE_BYTES;
             }
         }
         Ok(())
@@ -270,24 +266,18 @@ impl Space {
         self.mm.forget_files(areas, range, op)?;
         areas.split_at_ends(range, &self.mm, || self.mm.shared.next_id());
         self.take_tables(areas, range);
-        self.mm
-            .for_each_entry(areas, range, |word, _| self.mm.shared.tables().empty(word));
-        let starts = areas.starts_within(range).into_iter();
-        let unmapped: Vec<Area> = starts.filter_map(|start| areas.remove(start)).collect();
+        self.mm.for_each_entry(areas, range, |word, _| {
+            self.mm.shared.supply.empty_entry(word)
+        });
+        let unmapped = areas.remove_within(range);
         unmapped.iter().for_each(Area::unlink);
         Ok(unmapped)
     }
 
     /// Removes the tables that only areas within `range` use. Records those that stay.
     fn take_tables(&self, areas: &mut Areas, range: &Range<u64>) {
-        let first = range.start & !(TABLE_BYTES - 1);
-        let free: Vec<_> = self
-            .mm
-            .tables
-            .directory
-            .words(range)
-            .iter()
-            .zip((first..).step_by(TABLE_BYTES as usize))
+        let words = self.mm.tables.directory.words_at(range);
+        let free: Vec<_> = words
             .filter(|(word, start)| {
                 Directory::look(word).is_present() && areas.is_table_free_but(*start, range)
             })
@@ -295,27 +285,21 @@ impl Space {
         let mut tables = Vec::with_capacity(free.len());
         // A writer at work may be about to claim an entry of one of these tables.
         let stopped = self.mm.shared.writers.stop(|| {
-            for (word, _) in &free {
-                let pmd = Directory::look(word);
-                self.mm.tables.set(word, pmd.emptied());
-                tables.extend(pmd.table());
-            }
+            tables.extend(free.iter().filter_map(|(word, _)| self.mm.take_table(word)));
         });
         if stopped.is_err() {
             // Exclusive tables stay. Shared ones are removed nevertheless: other spaces use their
             // entries, and no writer in place uses a shared table.
             for (word, start) in free {
-                let pmd = Directory::look(word);
-                if pmd.is_exclusive() {
+                if Directory::look(word).is_exclusive() {
                     areas.left.push(start);
                 } else {
-                    self.mm.tables.set(word, pmd.emptied());
-                    tables.extend(pmd.table());
+                    tables.extend(self.mm.take_table(word));
                 }
             }
         }
         for table in tables {
-            self.mm.shared.tables().drop_share(table);
+            self.mm.shared.supply.drop_share(table);
         }
     }
 
@@ -341,7 +325,7 @@ impl Space {
             if let Some(claim) = claim_used(word) {
                 let before = claim.before();
                 claim.end(before.protected(protection));
-                self.mm.shared.tables().wake(word, before);
+                self.mm.shared.supply.wake_entry(word, before);
             }
         });
         Ok(())
@@ -378,20 +362,16 @@ impl Space {
                 return;
             };
             let before = claim.before();
-            let to = &self.mm.shared.tables().entries(table)[entry_of(addr, pmd.order())];
+            let to = &self.mm.shared.supply.table_entries(table)[entry_of(addr, pmd.order())];
             // The entry is stored at its new place first, so that a table always has it. It is
             // counted and converted once: a walk that finds the old entry waits for its claim.
             // ORDERING: Release; publishes the page that the entry names.
             to.store(look(to).moved_here(before).bits(), Ordering::Release);
             claim.end(before.emptied());
-            self.mm.shared.tables().wake(from, before);
+            self.mm.shared.supply.wake_entry(from, before);
         });
         self.take_tables(areas, range);
-        for start in areas.starts_within(range) {
-            if let Some(area) = areas.remove(start) {
-                area.unlink();
-            }
-        }
+        areas.remove_within(range).iter().for_each(Area::unlink);
         for area in moved {
             areas.insert(area);
         }
@@ -404,23 +384,14 @@ impl Space {
         let mut made = Vec::new();
         for area in areas.overlapping(range) {
             let part = area.range.start.max(range.start)..area.range.end.min(range.end);
-            let first = part.start & !(TABLE_BYTES - 1);
-            let words = self.mm.tables.directory.words(&part);
-            for (word, start) in words.iter().zip((first..).step_by(TABLE_BYTES as usize)) {
-                let to = start.wrapping_add(shift);
-                let to = self.mm.tables.word_of(to);
+            for (word, start) in self.mm.tables.directory.words_at(&part) {
+                let to = self.mm.tables.word_of(start.wrapping_add(shift));
                 if !Directory::look(word).is_present() || Directory::look(to).is_present() {
                     continue;
                 }
-                let Some(table) = self.mm.shared.tables().make() else {
-                    for word in made {
-                        let pmd = Directory::look(word);
-                        self.mm.tables.set(word, pmd.emptied());
-                        // No writer is about to claim an entry: the table never had one.
-                        if let Some(table) = pmd.table() {
-                            self.mm.shared.tables().drop_share(table);
-                        }
-                    }
+                let Some(table) = self.mm.shared.supply.make_table() else {
+                    // No writer is about to claim an entry: the tables never had one.
+                    made.into_iter().for_each(|word| self.mm.drop_table(word));
                     return Err(ErrorKind::OutOfFrames);
                 };
                 let with_table = Directory::look(to).with_table(table, area.order);

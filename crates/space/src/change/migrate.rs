@@ -178,6 +178,8 @@ impl Mm {
             // Begin at the page that contains the start of `part`.
             let first = part.start - file.pos_of(part.start) % page_bytes;
             for addr in (first..part.end).step_by(page_bytes as usize) {
+                // A hint suffices: if the area gets or loses a copy now, the file's page is moved
+                // unnecessarily, or stays, as if the migration had come a moment earlier or later.
                 if file.sharing == Sharing::Private && file.no_copy(&self.tables, addr).is_none() {
                     continue;
                 }

@@ -1,10 +1,13 @@
+//! State of one space ([`Mm`]) and of all spaces of a pool ([`Shared`]); their public handles
+//! ([`Space`], [`Spaces`]), also of the spaces of a cache ([`CacheSpaces`]).
+
 use std::fmt;
 use std::mem::offset_of;
 use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_cache::{Cache, companion_or_else};
-use pagewell_frame::{FramePool, Order, Place, UniqueFrame};
+use pagewell_frame::{FrameNr, FramePool, Order, Place, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::shard::{LINES, Padded, is_apart};
 use pagewell_sync::{RwLock, read, scaled, write};
@@ -14,12 +17,10 @@ use crate::areas::file::{Backing, FileArea, FileMaps, LinkedSpace, Sharing};
 use crate::areas::noted::NotedFiles;
 use crate::areas::set::Areas;
 use crate::error::{Error, ErrorKind, Op};
-use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
 use crate::supply::source::FrameSource;
 use crate::supply::writers::Writers;
 use crate::tables::of_space::PageTables;
-use crate::tables::table::Tables;
 use crate::words::geometry::{TABLE_BYTES, entry_of, table_of};
 use crate::words::pmd::{Directory, Pmd};
 
@@ -63,7 +64,7 @@ impl Mm {
     }
 
     pub(crate) fn own_table(&self, order: Order, addr: u64) -> Result<Pmd, ErrorKind> {
-        self.tables.own(self.shared.tables(), order, addr)
+        self.tables.own(&self.shared.supply, order, addr)
     }
 
     pub(crate) fn note_file(&self, file: &Arc<FileArea>, addr: u64) {
@@ -97,14 +98,14 @@ impl Mm {
                     continue;
                 };
                 let entry = entry_of(addr, u32::from(area.order.get()));
-                visit(&self.shared.tables().entries(table)[entry], addr);
+                visit(&self.shared.supply.table_entries(table)[entry], addr);
                 addr += area.page_bytes();
             }
         }
     }
 
     /// As [`Supply::with_room`](crate::supply::frames::Supply::with_room), for a page at the
-    /// error's address, or for a table if the error has none.
+    /// error's address.
     pub(crate) fn with_room<R>(
         &self,
         attempt: impl FnMut() -> Result<R, Error>,
@@ -124,21 +125,39 @@ impl Mm {
         })
     }
 
+    /// As [`with_room`](Self::with_room), for changes of areas, which allocate only tables.
+    pub(crate) fn with_room_for_tables<R>(
+        &self,
+        attempt: impl FnMut() -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let wanted = |_| (Order::ZERO, Place::Anywhere);
+        self.shared.supply.with_room(wanted, attempt)
+    }
+
+    /// Removes the table from the directory's entry `word`. The caller drops the space's share.
+    pub(crate) fn take_table(&self, word: &AtomicU64) -> Option<FrameNr> {
+        let pmd = Directory::look(word);
+        self.tables.set(word, pmd.emptied());
+        pmd.table()
+    }
+
+    pub(crate) fn drop_table(&self, word: &AtomicU64) {
+        if let Some(table) = self.take_table(word) {
+            self.shared.supply.drop_share(table);
+        }
+    }
+
     /// Unmaps everything and removes all links. Called when no handle is left: only walks of
     /// families and truncations may still access the space.
     pub(crate) fn tear_down(&self) {
         let mut areas = write(&self.structure);
         let left = std::mem::take(&mut areas.left);
-        let all = areas.take_all();
+        let all = areas.remove_within(&(0..u64::MAX));
         let left = left.into_iter().map(|start| start..start + 1);
         for range in all.iter().map(|area| area.range.clone()).chain(left) {
-            for word in self.tables.directory.words(&range) {
-                let pmd = Directory::look(word);
-                if let Some(table) = pmd.table() {
-                    self.tables.set(word, pmd.emptied());
-                    self.shared.tables().drop_share(table);
-                }
-            }
+            let words = self.tables.directory.words(&range).iter();
+            let with_table = words.filter(|word| Directory::look(word).is_present());
+            with_table.for_each(|word| self.drop_table(word));
         }
         // F1 of `pages::links`: no entry of these areas names a page of the families any more.
         all.iter().for_each(Area::unlink);
@@ -169,7 +188,7 @@ impl LinkedSpace for Mm {
             let start = area.range.start + end.saturating_sub(file.first_byte);
             if start < area.range.end {
                 self.for_each_entry(&areas, &(start..area.range.end), |word, _| {
-                    self.shared.tables().empty(word);
+                    self.shared.supply.empty_entry(word);
                 });
             }
         }
@@ -201,16 +220,6 @@ impl Shared {
             return free;
         }
         self.supply.compact(order, place)
-    }
-
-    #[inline]
-    pub(crate) fn pages(&self) -> Pages<'_> {
-        self.supply.pages()
-    }
-
-    #[inline]
-    pub(crate) fn tables(&self) -> Tables<'_> {
-        Tables::of(&self.supply)
     }
 
     /// Returns a number that no other area or space of the pool has. A file identifies areas by it,

@@ -16,6 +16,7 @@ use crate::words::pte::State;
 struct Found {
     mappings: u32,
     migrations: u32,
+    is_writable: bool,
 }
 
 impl Spaces {
@@ -33,29 +34,29 @@ impl Spaces {
             count_shares(&space.mm, &mut shares)?;
         }
         let mut pages: HashMap<FrameNr, Found> = HashMap::new();
-        let mut writable: HashMap<FrameNr, u32> = HashMap::new();
         for (table, nr) in &shares {
             let record = self.pool().meta(*table);
             let counted = record.private()[0];
             if record.kind().0 != FrameKind::Table || counted != *nr {
                 return Err(format!("{table:?} has {nr} users, but is {record:?}"));
             }
-            for word in self.shared.tables().entries(*table) {
+            for word in self.shared.supply.table_entries(*table) {
                 let entry = look(word);
-                match entry.state() {
-                    State::Empty => {}
-                    State::Present(frame) => pages.entry(frame).or_default().mappings += 1,
-                    State::Migration(frame) => pages.entry(frame).or_default().migrations += 1,
+                let (frame, is_migration) = match entry.state() {
+                    State::Empty => continue,
+                    State::Present(frame) => (frame, false),
+                    State::Migration(frame) => (frame, true),
                     State::Busy => return Err(format!("{table:?} has a claimed {entry:?}")),
-                }
-                if entry.is_writable() {
-                    *writable.entry(FrameNr::new(entry.frame())).or_default() += 1;
-                }
+                };
+                let found = pages.entry(frame).or_default();
+                found.mappings += u32::from(!is_migration);
+                found.migrations += u32::from(is_migration);
+                found.is_writable |= entry.is_writable();
             }
         }
         for (frame, found) in &pages {
             let record = self.pool().meta(*frame);
-            let counts = self.shared.pages().counts(*frame);
+            let counts = self.shared.supply.counts(*frame);
             let is_counted = found.mappings == counts.mappings()
                 && found.migrations == counts.migrations()
                 && !counts.is_isolated();
@@ -66,7 +67,7 @@ impl Spaces {
                     found.mappings, found.migrations
                 ));
             }
-            if writable.contains_key(frame) && !counts.is_mapped_once() {
+            if found.is_writable && !counts.is_mapped_once() {
                 return Err(format!("{frame:?} is marked writable, with {counts:?}"));
             }
         }
@@ -114,7 +115,7 @@ fn count_shares(mm: &Mm, shares: &mut HashMap<FrameNr, u64>) -> Result<(), Strin
             if pmd.order() != u32::from(area.order.get()) {
                 return Err(format!("{pmd:?} in an area of order {}", area.order.get()));
             }
-            if pmd.is_exclusive() && !mm.shared.tables().is_only_share(table) {
+            if pmd.is_exclusive() && !mm.shared.supply.is_only_share(table) {
                 return Err(format!("{pmd:?}, whose table has other users"));
             }
         }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use super::harness::{PAGE, byte, explore, give_back, migrate_once, page, spawn_with, take_all};
-use loom::thread;
+use loom::thread::JoinHandle;
 use pagewell_cache::model::{ModelCache, ModelFile};
 use pagewell_frame::FRAME_BYTES;
 
+use super::harness::{
+    PAGE, byte, bytes_of, explore, give_back, migrate_once, page, spawn_with, take_all,
+};
 use crate::areas::file::Sharing;
 use crate::areas::options::{MapOptions, Policy};
 use crate::error::{Error, ErrorKind};
@@ -54,6 +56,15 @@ fn mapped_as(nr_nodes: usize, nr: u64, sharing: Sharing, options: &MapOptions) -
 }
 
 impl Mapped {
+    /// Spawns a thread that writes `bytes` at address 0. The write may fail as `refused`.
+    fn spawn_write(&self, bytes: &'static [u8], refused: ErrorKind) -> JoinHandle<()> {
+        spawn_with(&self.space, move |space| {
+            if let Err(error) = space.write(0, bytes) {
+                assert_eq!(error.kind(), refused);
+            }
+        })
+    }
+
     fn finish(self) {
         self.spaces.verify(&[&self.space]).expect("exact counts");
         drop((self.space, self.file));
@@ -63,24 +74,23 @@ impl Mapped {
     }
 }
 
+/// Checks that `space` has no page at `addr`, past the end of its file.
+fn assert_cut(space: &Space, addr: u64) {
+    let mut buf = page(0);
+    let kind = space.read(addr, &mut buf).map_err(|error| error.kind());
+    assert_eq!(kind, Err(ErrorKind::PastEnd), "a copy was left: {buf:x?}");
+}
+
 /// A write either fails, or is in the file until the truncation and does not reappear after it.
 #[test]
 fn loom_shared_write_vs_cut() {
     explore(2, || {
         let mapped = mapped(1, Sharing::Shared);
-        let writer = spawn_with(&mapped.space, move |space| match space.write(0, &page(7)) {
-            Ok(()) => {}
-            Err(error) => assert_eq!(error.kind(), ErrorKind::PastEnd),
-        });
+        let writer = mapped.spawn_write(&SEVENS, ErrorKind::PastEnd);
         mapped.file.resize(0);
         writer.join().unwrap();
-        assert_eq!(
-            mapped
-                .space
-                .write(0, &page(8))
-                .map_err(|error| error.kind()),
-            Err(ErrorKind::PastEnd)
-        );
+        let written = mapped.space.write(0, &page(8));
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::PastEnd);
         mapped.file.resize(PAGE);
         assert_eq!(byte(&mapped.space, 0), 0, "what was cut off is back");
         mapped.file.sync();
@@ -88,18 +98,18 @@ fn loom_shared_write_vs_cut() {
     });
 }
 
+const SEVENS: [u8; FRAME_BYTES] = [7; FRAME_BYTES];
+
 /// No write is made through an area after `change`, which makes writes fail as `expected`.
 fn shared_write_vs_change(
     make: fn() -> Mapped,
+    bytes: &'static [u8],
     change: fn(&Space) -> Result<(), Error>,
     expected: ErrorKind,
 ) {
     explore(2, move || {
         let mapped = make();
-        let writer = spawn_with(&mapped.space, move |space| match space.write(0, &page(7)) {
-            Ok(()) => {}
-            Err(error) => assert_eq!(error.kind(), expected),
-        });
+        let writer = mapped.spawn_write(bytes, expected);
         change(&mapped.space).expect("a mapped page");
         mapped.file.write(0, &page(8));
         writer.join().unwrap();
@@ -109,14 +119,15 @@ fn shared_write_vs_change(
     });
 }
 
-fn shared_write_vs_unmap(make: fn() -> Mapped) {
-    shared_write_vs_change(make, |space| space.unmap(0..PAGE), ErrorKind::Unmapped);
+fn shared_write_vs_unmap(make: fn() -> Mapped, bytes: &'static [u8]) {
+    let unmap = |space: &Space| space.unmap(0..PAGE);
+    shared_write_vs_change(make, bytes, unmap, ErrorKind::Unmapped);
 }
 
 /// The writer finds the file in [`noted`](crate::areas::noted) without a lock.
 #[test]
 fn loom_shared_write_vs_unmap() {
-    shared_write_vs_unmap(|| mapped(1, Sharing::Shared));
+    shared_write_vs_unmap(|| mapped(1, Sharing::Shared), &SEVENS);
 }
 
 /// As above. Unlike an unmapping, which also frees tables, this stops the writers once.
@@ -124,6 +135,7 @@ fn loom_shared_write_vs_unmap() {
 fn loom_shared_write_vs_protect() {
     shared_write_vs_change(
         || mapped(1, Sharing::Shared),
+        &SEVENS,
         |space| space.protect(0..PAGE, Protection::Read),
         ErrorKind::Protected,
     );
@@ -132,29 +144,18 @@ fn loom_shared_write_vs_protect() {
 /// The writer looks up the areas: the page is cached, but no file is noted for the address.
 #[test]
 fn loom_slow_shared_write_vs_unmap() {
-    shared_write_vs_unmap(|| {
+    let cached = || {
         let mapped = untouched(1, Sharing::Shared);
         mapped.file.read();
         mapped
-    });
+    };
+    shared_write_vs_unmap(cached, &SEVENS);
 }
 
 /// The writer looks up the areas, releases them to fill a page, and looks them up again.
 #[test]
 fn loom_missing_shared_write_vs_unmap() {
-    explore(2, || {
-        let mapped = untouched(1, Sharing::Shared);
-        let writer = spawn_with(&mapped.space, move |space| match space.write(0, &[7]) {
-            Ok(()) => {}
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Unmapped),
-        });
-        mapped.space.unmap(0..PAGE).expect("a mapped page");
-        mapped.file.write(0, &page(8));
-        writer.join().unwrap();
-        assert_eq!(mapped.file.read(), page(8), "written after it was unmapped");
-        mapped.file.sync();
-        mapped.finish();
-    });
+    shared_write_vs_unmap(|| untouched(1, Sharing::Shared), &[7]);
 }
 
 /// The first write to a page of a private area copies the page at one moment, not earlier than the
@@ -163,10 +164,7 @@ fn loom_missing_shared_write_vs_unmap() {
 fn loom_private_write_vs_write_to_the_file() {
     explore(2, || {
         let mapped = mapped(1, Sharing::Private);
-        let writer = {
-            let file = mapped.file.clone();
-            thread::spawn(move || file.write(0, &page(2)))
-        };
+        let writer = spawn_with(&mapped.file, |file| file.write(0, &page(2)));
         let before = byte(&mapped.space, 0);
         mapped.space.write(0, &[9]).expect("a frame");
         let mut copy = page(0);
@@ -189,49 +187,34 @@ fn loom_private_write_vs_write_to_the_file() {
 }
 
 /// No copy is left past the end of the file, whatever the order of events.
-#[test]
-fn loom_private_write_vs_cut() {
-    explore(2, || {
+fn private_write_vs_cut(bytes: &'static [u8]) {
+    explore(2, move || {
         let mapped = mapped(1, Sharing::Private);
-        let writer = spawn_with(&mapped.space, move |space| match space.write(0, &[9]) {
-            Ok(()) => {}
-            Err(error) => assert_eq!(error.kind(), ErrorKind::PastEnd),
-        });
+        let writer = mapped.spawn_write(bytes, ErrorKind::PastEnd);
         mapped.file.resize(0);
         writer.join().unwrap();
-        let mut buf = page(0);
-        let read = mapped.space.read(0, &mut buf);
-        assert_eq!(
-            read.map_err(|error| error.kind()),
-            Err(ErrorKind::PastEnd),
-            "a copy was left"
-        );
+        assert_cut(&mapped.space, 0);
         mapped.finish();
     });
 }
 
-/// As above, for a write of a whole page, which reads nothing from the file.
+#[test]
+fn loom_private_write_vs_cut() {
+    private_write_vs_cut(&[7]);
+}
+
+/// A write of a whole page reads nothing from the file.
 #[test]
 fn loom_private_whole_write_vs_cut() {
-    explore(2, || {
-        let mapped = mapped(1, Sharing::Private);
-        let writer = spawn_with(&mapped.space, move |space| _ = space.write(0, &page(9)));
-        mapped.file.resize(0);
-        writer.join().unwrap();
-        let mut buf = page(0);
-        let read = mapped.space.read(0, &mut buf);
-        assert!(read.is_err(), "a copy was left: {buf:x?}");
-        mapped.finish();
-    });
+    private_write_vs_cut(&SEVENS);
 }
 
 /// Creates a private copy of page 0, and a thread that moves it to another node under its claim.
-fn copied_and_moved() -> (Mapped, thread::JoinHandle<()>) {
+fn copied_and_moved() -> (Mapped, JoinHandle<()>) {
     let options = MapOptions::new().policy(Policy::Bind(0));
     let mapped = mapped_as(2, 1, Sharing::Private, &options);
     mapped.space.write(0, &page(9)).expect("a frame");
-    let space = Arc::clone(&mapped.space);
-    let mover = thread::spawn(move || {
+    let mover = spawn_with(&mapped.space, |space| {
         migrate_once(&space, 0..PAGE, Engine::Batched);
     });
     (mapped, mover)
@@ -245,9 +228,7 @@ fn loom_cut_vs_move_under_claim() {
         let (mapped, mover) = copied_and_moved();
         mapped.file.resize(0);
         mover.join().unwrap();
-        let read = mapped.space.read(0, &mut page(0));
-        let kind = read.map_err(|error| error.kind());
-        assert_eq!(kind, Err(ErrorKind::PastEnd), "a copy was left");
+        assert_cut(&mapped.space, 0);
         mapped.finish();
     });
 }
@@ -261,9 +242,7 @@ fn loom_cut_of_pinned_vs_move_under_claim() {
         mapped.file.resize(0);
         let taken = take_all(&mapped.spaces);
         for _ in 0..2 {
-            let mut bytes = page(0);
-            reference.bytes().copy_to(0, &mut bytes);
-            assert_eq!(bytes, page(9), "a pinned page has changed");
+            assert_eq!(bytes_of(&reference), page(9), "a pinned page has changed");
         }
         mover.join().unwrap();
         drop(reference);
@@ -300,11 +279,8 @@ fn fork_vs_cut(preemptions: usize, comes_first: fn(Mapped) -> (Mapped, Arc<Space
         let mapped = mapped(2, Sharing::Private);
         mapped.space.write(PAGE, &page(9)).expect("a frame");
         let (mapped, fork) = comes_first(mapped);
-        for space in [&mapped.space, &fork] {
-            let mut buf = page(0);
-            let read = space.read(PAGE, &mut buf);
-            assert!(read.is_err(), "a copy was left: {buf:x?}");
-        }
+        assert_cut(&mapped.space, PAGE);
+        assert_cut(&fork, PAGE);
         assert_eq!((byte(&mapped.space, 0), byte(&fork, 0)), (1, 8));
         mapped
             .spaces
@@ -335,10 +311,7 @@ fn loom_fork_vs_cut() {
 #[test]
 fn loom_cut_vs_fork() {
     fork_vs_cut(2, |mapped| {
-        let cutter = {
-            let file = mapped.file.clone();
-            thread::spawn(move || file.resize(PAGE))
-        };
+        let cutter = spawn_with(&mapped.file, |file| file.resize(PAGE));
         let fork = fork_and_copy(&mapped.space);
         cutter.join().unwrap();
         (mapped, fork)
@@ -354,12 +327,9 @@ fn loom_shared_write_vs_pin() {
             space.write(0, &page(2)).expect("a frame")
         });
         let (reference, _) = mapped.space.pin_frame(0, FRAME_BYTES).expect("a page");
-        let mut first = page(0);
-        reference.bytes().copy_to(0, &mut first);
+        let first = bytes_of(&reference);
         writer.join().unwrap();
-        let mut second = page(0);
-        reference.bytes().copy_to(0, &mut second);
-        assert_eq!(first, second, "a pinned page has changed");
+        assert_eq!(first, bytes_of(&reference), "a pinned page has changed");
         drop(reference);
         assert_eq!(byte(&mapped.space, 0), 2);
         mapped.file.sync();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use loom::thread;
 use pagewell_frame::{
-    FRAME_BYTES, FrameNr, FramePool, HugePages, Nodes, Order, PoolConfig, UniqueFrame,
+    FRAME_BYTES, FrameNr, FramePool, FrameRef, HugePages, Nodes, Order, PoolConfig, UniqueFrame,
 };
 
 use crate::areas::options::Policy;
@@ -25,6 +25,19 @@ pub(super) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'stat
     builder.check(model);
 }
 
+/// As [`explore`], for a space with one page ([`filled`]) in a pool of `nr_frames` on `nr_nodes`.
+pub(super) fn explore_filled(
+    preemptions: usize,
+    (nr_frames, nr_nodes): (usize, usize),
+    model: impl Fn(&Spaces, Arc<Space>) + Send + Sync + 'static,
+) {
+    explore(preemptions, move || {
+        let spaces = spaces(nr_frames, nr_nodes);
+        let space = filled(&spaces, 1);
+        model(&spaces, space);
+    });
+}
+
 pub(super) fn spaces(nr_frames: usize, nr_nodes: usize) -> Spaces {
     let mut config = PoolConfig::new(nr_frames);
     config.nodes = Nodes::Unbound(nr_nodes);
@@ -32,13 +45,13 @@ pub(super) fn spaces(nr_frames: usize, nr_nodes: usize) -> Spaces {
     Spaces::new(FramePool::new(&config).expect("a small pool"))
 }
 
-/// Starts a thread that gets a further handle of `space`.
-pub(super) fn spawn_with<T: 'static>(
-    space: &Arc<Space>,
-    work: impl FnOnce(Arc<Space>) -> T + 'static,
+/// Spawns a thread that runs `work` with a clone of `handle`.
+pub(super) fn spawn_with<H: Clone + 'static, T: 'static>(
+    handle: &H,
+    work: impl FnOnce(H) -> T + 'static,
 ) -> thread::JoinHandle<T> {
-    let space = Arc::clone(space);
-    thread::spawn(move || work(space))
+    let handle = handle.clone();
+    thread::spawn(move || work(handle))
 }
 
 /// Migrates pages to node 1, without the repetitions of [`Space::migrate`].
@@ -50,6 +63,13 @@ pub(super) fn migrate_once(space: &Space, range: Range<u64>, engine: Engine) -> 
 
 pub(super) fn page(byte: u8) -> [u8; FRAME_BYTES] {
     [byte; FRAME_BYTES]
+}
+
+/// Returns the bytes of a pinned page.
+pub(super) fn bytes_of(reference: &FrameRef<'_>) -> [u8; FRAME_BYTES] {
+    let mut bytes = page(0);
+    reference.bytes().copy_to(0, &mut bytes);
+    bytes
 }
 
 /// Creates a space with `nr` pages on node 0, the first at address 0, filled with 1, 2 and so on.
@@ -73,7 +93,7 @@ pub(super) fn byte(space: &Space, at: u64) -> u8 {
     buf[0]
 }
 
-/// Checks the counts, drops the spaces, which are all, and checks that every frame is free.
+/// Checks the counts, drops `left`, which must be all spaces, and checks that every frame is free.
 pub(super) fn finish(spaces: &Spaces, left: Vec<Arc<Space>>) {
     let all: Vec<&Space> = left.iter().map(|space| &**space).collect();
     spaces.verify(&all).expect("exact counts");
@@ -86,12 +106,10 @@ pub(super) fn assert_all_free(spaces: &Spaces) {
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
 }
 
-pub(super) fn first_frame(spaces: &Spaces, space: &Space) -> FrameNr {
+pub(super) fn first_frame(space: &Space) -> FrameNr {
     let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
-    let entries = spaces
-        .shared
-        .tables()
-        .entries(pmd.table().expect("a table"));
+    let supply = &space.mm.shared.supply;
+    let entries = supply.table_entries(pmd.table().expect("a table"));
     FrameNr::new(look(&entries[0]).frame())
 }
 

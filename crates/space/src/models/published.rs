@@ -14,10 +14,11 @@
 
 use std::sync::Arc;
 
-use super::harness::explore;
 use loom::sync::Mutex;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
+
+use super::harness::explore;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {

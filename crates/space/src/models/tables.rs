@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use pagewell_frame::{FRAME_BYTES, FrameNr, Order};
+
 use super::harness::{
     PAGE, assert_all_free, byte, explore, filled, finish, migrate_once, page, spaces, spawn_with,
 };
-use pagewell_frame::{FRAME_BYTES, Order};
-
 use crate::areas::options::Policy;
 use crate::motion::report::Engine;
 use crate::words::claim::claim_used;
@@ -21,12 +21,11 @@ fn loom_wait_vs_table_reuse() {
         let space = filled(&spaces, 1);
         let shared = &spaces.shared;
         let pmd = Directory::look(space.mm.tables.pmd_word(0).expect("a directory"));
-        let word = &shared.tables().entries(pmd.table().expect("a table"))[0];
+        let word = &shared.supply.table_entries(pmd.table().expect("a table"))[0];
         let claim = claim_used(word).expect("a page");
         let moving = claim.before().to_migration();
-        let turned = shared
-            .pages()
-            .turn_to_migration(pagewell_frame::FrameNr::new(moving.frame()));
+        let frame = FrameNr::new(moving.frame());
+        let turned = shared.supply.turn_to_migration(frame);
         turned.expect("few entries");
         claim.end(moving);
         let reader = spawn_with(&space, move |space| _ = space.read(0, &mut page(0)));

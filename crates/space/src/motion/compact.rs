@@ -22,9 +22,8 @@ use std::ops::Range;
 
 use pagewell_frame::{AllocRequest, FrameKind, FrameNr, Order, Place, TryGetFrame, UniqueFrame};
 
+use crate::motion::mover::Moving;
 use crate::motion::report::{Engine, Migrated};
-use crate::motion::walk::Moving;
-use crate::pages::owner::Binding;
 use crate::supply::frames::Supply;
 
 const MAX_PLACES: usize = 16;
@@ -184,27 +183,26 @@ impl Supply {
         order: Order,
         targets: &mut Targets<'_, 's>,
     ) -> Found<'s> {
-        let pages = self.pages();
         let TryGetFrame::Taken(reference) = self.pool().try_get(frame) else {
             return Found::Stuck;
         };
         // The reference keeps the frame from being freed, and so its kind from changing.
         let is_page = reference.meta().kind() == (FrameKind::Anon, order);
-        let is_isolated = is_page && pages.try_isolate(frame);
+        let is_isolated = is_page && self.try_isolate(frame);
         // Dropped now: the check for pins would count it. The isolated bit keeps the frame.
         drop(reference);
         let Some(node) = self.pool().node_of(frame).filter(|_| is_isolated) else {
             return Found::Stuck;
         };
         // While the page is isolated, the metadata belongs to the page.
-        let wanted = match pages.owner_of(frame).binding {
-            Binding::Anywhere => Place::Prefer(node),
-            Binding::Node => Place::Only(node),
+        let wanted = match self.owner_of(frame).is_bound {
+            true => Place::Only(node),
+            false => Place::Prefer(node),
         };
         match targets.next(order, wanted) {
-            Some(to) => Found::Isolated(Moving::new(pages, frame, to, None)),
+            Some(to) => Found::Isolated(Moving::new(self, frame, to, None)),
             None => {
-                pages.end_isolation(frame);
+                self.end_isolation(frame);
                 Found::NoRoom(order, wanted)
             }
         }

@@ -3,23 +3,77 @@
 use std::ops::ControlFlow::{Break, Continue};
 use std::time::Instant;
 
-use pagewell_frame::{FrameNr, UniqueFrame};
+use pagewell_frame::{FrameNr, Order, UniqueFrame};
 use pagewell_sync::atomic::AtomicU64;
 use pagewell_sync::scaled;
 use pagewell_sync::thread::Backoff;
 
 use crate::motion::report::{Engine, Migrated, NotMoved};
-use crate::motion::walk::{Moving, Stage};
 use crate::pages::links::Family;
+use crate::pages::owner::Owner;
 use crate::supply::frames::Supply;
 use crate::words::claim::claim_in;
-use crate::words::counts::{ISOLATED, References};
+use crate::words::counts::ISOLATED;
 use crate::words::pte::State;
 
 const FIRST_WALKS: usize = scaled(8, 2);
 
 /// Maximum number of checks whether a page is pinned. Accesses wait during them.
 const LOOKS: usize = scaled(4, 1);
+
+/// Record of a page that is being moved: isolated, with its new frame.
+pub(crate) struct Moving<'s> {
+    pub(crate) from: FrameNr,
+    pub(super) order: Order,
+    owner: Owner,
+    /// Address in the migrated space, or `None` if compaction found the page by its frame.
+    pub(crate) addr: Option<u64>,
+    /// New frame, until it is published.
+    to: Option<UniqueFrame<'s>>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Leaving,
+    /// The page is in this new frame. Both frames are isolated until the end.
+    Arriving(FrameNr),
+    Failed(NotMoved),
+}
+
+impl<'s> Moving<'s> {
+    /// Creates the record of a page that the caller has isolated.
+    pub(crate) fn new(
+        supply: &Supply,
+        from: FrameNr,
+        to: UniqueFrame<'s>,
+        addr: Option<u64>,
+    ) -> Self {
+        Self {
+            from,
+            order: to.order(),
+            owner: supply.owner_of(from),
+            addr,
+            to: Some(to),
+            stage: Stage::Leaving,
+        }
+    }
+
+    pub(crate) fn index(&self) -> u64 {
+        self.owner.index
+    }
+
+    pub(crate) fn failure(&self) -> Option<NotMoved> {
+        match self.stage {
+            Stage::Failed(why) => Some(why),
+            Stage::Leaving | Stage::Arriving(_) => None,
+        }
+    }
+
+    fn is_leaving(&self) -> bool {
+        self.stage == Stage::Leaving
+    }
+}
 
 impl Supply {
     /// Steps 2 to 6. Then no page is isolated; each is `Arriving` (moved) or `Failed`.
@@ -33,13 +87,13 @@ impl Supply {
         let mut left = Vec::with_capacity(batch.len());
         for pages in batch.chunk_by_mut(|a, b| a.owner.family == b.owner.family) {
             // Kept until the end, since all pages of the family may be dropped earlier.
-            let family = self.pages().family_of(pages[0].from);
+            let family = self.family_of(pages[0].from);
             let start = Instant::now();
             // 2.
             self.first_walk(&family, pages);
             // 3.
             for page in pages.iter_mut().filter(|page| page.is_leaving()) {
-                if self.pages().counts(page.from).mappings() != 0 {
+                if self.counts(page.from).mappings() != 0 {
                     page.stage = Stage::Failed(NotMoved::StillMapped);
                 } else if self.is_pinned(page.from) {
                     page.stage = Stage::Failed(NotMoved::Pinned);
@@ -57,7 +111,7 @@ impl Supply {
             // 5, and the undo for failed pages.
             for page in pages.iter_mut().filter(|page| page.is_leaving()) {
                 if let Some(to) = page.to.take() {
-                    let arrived = self.pages().publish_moved(to, page.owner, ISOLATED);
+                    let arrived = self.publish_moved(to, page.owner, ISOLATED);
                     page.stage = Stage::Arriving(arrived);
                 }
             }
@@ -66,10 +120,10 @@ impl Supply {
             for page in pages.iter() {
                 match page.stage {
                     Stage::Arriving(arrived) => {
-                        self.pages().end_isolation(arrived);
-                        left.extend(self.pages().let_go_moved(page.from));
+                        self.end_isolation(arrived);
+                        left.extend(self.let_go_moved(page.from));
                     }
-                    Stage::Leaving | Stage::Failed(_) => self.pages().end_isolation(page.from),
+                    Stage::Leaving | Stage::Failed(_) => self.end_isolation(page.from),
                 }
             }
             report.first_walk += walked - start;
@@ -86,7 +140,7 @@ impl Supply {
     fn is_pinned(&self, frame: FrameNr) -> bool {
         let mut backoff = Backoff::new();
         for _ in 0..LOOKS {
-            if self.pages().references(frame) == References::Mapped {
+            if !self.has_other_references(frame) {
                 return false;
             }
             backoff.wait();
@@ -109,7 +163,7 @@ impl Supply {
                 let Some(claim) = claim_in(entry, State::Present(page.from)) else {
                     return Continue(());
                 };
-                match self.pages().turn_to_migration(page.from) {
+                match self.turn_to_migration(page.from) {
                     Ok(counts) => {
                         let before = claim.before();
                         claim.end(before.to_migration());
@@ -130,12 +184,12 @@ impl Supply {
     }
 
     fn is_to_turn(&self, page: &Moving<'_>) -> bool {
-        page.is_leaving() && self.pages().counts(page.from).mappings() != 0
+        page.is_leaving() && self.counts(page.from).mappings() != 0
     }
 
     /// Step 5, or the undo for pages that failed.
     fn second_walk(&self, family: &Family, pages: &mut [Moving<'_>], engine: Engine) {
-        let is_waited_for = |page: &Moving<'_>| self.pages().counts(page.from).migrations() != 0;
+        let is_waited_for = |page: &Moving<'_>| self.counts(page.from).migrations() != 0;
         let mut must_walk_all = engine == Engine::FullWalk;
         let mut backoff = Backoff::new();
         loop {
@@ -171,12 +225,12 @@ impl Supply {
         let before = claim.before();
         match page.stage {
             Stage::Arriving(to) => {
-                self.pages().add_mapping(to);
+                self.add_mapping(to);
                 claim.end(before.restored(to));
-                self.pages().drop_migration(page.from);
+                self.drop_entry(before);
             }
             Stage::Leaving | Stage::Failed(_) => {
-                self.pages().turn_back(page.from);
+                self.turn_back(page.from);
                 claim.end(before.restored(page.from));
             }
         }

@@ -8,16 +8,14 @@
 
 use std::ops::ControlFlow;
 
-use pagewell_frame::{FrameNr, Order, UniqueFrame};
+use pagewell_frame::Order;
 use pagewell_sync::atomic::AtomicU64;
 
-use crate::motion::report::NotMoved;
+use crate::motion::mover::Moving;
 use crate::pages::links::Family;
-use crate::pages::owner::Owner;
-use crate::pages::record::Pages;
 use crate::supply::frames::Supply;
 use crate::supply::view;
-use crate::tables::table::{Held, Tables};
+use crate::tables::table::Held;
 use crate::words::claim::look;
 use crate::words::geometry::{entry_of, table_of};
 use crate::words::pmd::Directory;
@@ -37,7 +35,7 @@ impl<'s> TableCursor<'s> {
         };
         if !self.last.as_ref().is_some_and(is_last) {
             self.last = None;
-            let held = Tables::of(self.supply).hold(word)?;
+            let held = self.supply.hold_table(word)?;
             self.last = Some((std::ptr::from_ref(word), held));
         }
         let (_, held) = self.last.as_ref()?;
@@ -49,8 +47,8 @@ impl<'s> TableCursor<'s> {
 }
 
 impl Supply {
-    /// Visits the entries that name one of `pages`, which must be of `family` and sorted by index,
-    /// until `Break`: no entry is left to be found.
+    /// Calls `visit` for each found entry that may name one of `pages`, until it returns `Break`.
+    /// The pages must be of `family`, and sorted by index.
     pub(crate) fn walk<'p>(
         &self,
         family: &Family,
@@ -97,59 +95,5 @@ impl Supply {
         }
         let entry = look(view::entry(self.view(), pmd.frame(), entry_of(addr, order)));
         entry.frame() == page.from.get()
-    }
-}
-
-/// Record of a page that is being moved: isolated, with its new frame.
-pub(crate) struct Moving<'s> {
-    pub(crate) from: FrameNr,
-    pub(super) order: Order,
-    pub(super) owner: Owner,
-    /// Address in the migrated space, or `None` if compaction found the page by its frame.
-    pub(crate) addr: Option<u64>,
-    /// New frame, until it is published.
-    pub(super) to: Option<UniqueFrame<'s>>,
-    pub(super) stage: Stage,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
-    Leaving,
-    /// The page is in this new frame. Both frames are isolated until the end.
-    Arriving(FrameNr),
-    Failed(NotMoved),
-}
-
-impl<'s> Moving<'s> {
-    /// Creates the record of a page that the caller has isolated.
-    pub(crate) fn new(
-        pages: Pages<'_>,
-        from: FrameNr,
-        to: UniqueFrame<'s>,
-        addr: Option<u64>,
-    ) -> Self {
-        Self {
-            from,
-            order: to.order(),
-            owner: pages.owner_of(from),
-            addr,
-            to: Some(to),
-            stage: Stage::Leaving,
-        }
-    }
-
-    pub(crate) fn index(&self) -> u64 {
-        self.owner.index
-    }
-
-    pub(crate) fn failure(&self) -> Option<NotMoved> {
-        match self.stage {
-            Stage::Failed(why) => Some(why),
-            Stage::Leaving | Stage::Arriving(_) => None,
-        }
-    }
-
-    pub(super) fn is_leaving(&self) -> bool {
-        self.stage == Stage::Leaving
     }
 }

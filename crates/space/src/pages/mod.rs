@@ -1,6 +1,7 @@
 //! Pages: the metadata of their frames, and the families by which their entries are found.
 //!
-//! - May call: `supply` (only the pool), `words`. It accesses no tables or spaces.
+//! - Owns: counts and isolation ([`record`]), owners ([`owner`]), families and links ([`links`]).
+//! - May call: `supply` (the pool and its `view`), `words`. It accesses no tables or spaces.
 //! - Promises: every entry that names a frame is counted (I1 to I3 of [`crate::words::counts`]). An
 //!   area is linked while its space may have an entry of the family (F1, F2 of [`links`]).
 //! - Locks: the lock of each tree of links, whose holder may claim entries.

@@ -1,5 +1,5 @@
-//! Owner of a page in its frame's metadata: the family, the index in it, and the nodes to which
-//! compaction may move the page. The word of the family is a strong reference (an `Arc`), stored
+//! Owner of a page in its frame's metadata: the family, the index in it, and whether the page is
+//! bound to its node. The word of the family is a strong reference (an `Arc`), stored
 //! before the page is published, and dropped when the page's count is zero.
 
 #![allow(unsafe_code)] // Strong references to families, kept as words.
@@ -8,33 +8,12 @@ use std::sync::Arc;
 
 use crate::pages::links::Family;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Binding {
-    Anywhere,
-    Node,
-}
-
-impl Binding {
-    pub(crate) const fn to_word(self) -> u64 {
-        match self {
-            Self::Anywhere => 0,
-            Self::Node => 1,
-        }
-    }
-
-    pub(crate) const fn from_word(word: u64) -> Self {
-        match word {
-            0 => Self::Anywhere,
-            _ => Self::Node,
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) family: u64,
     pub(crate) index: u64,
-    pub(crate) binding: Binding,
+    /// Compaction moves the page only within its node.
+    pub(crate) is_bound: bool,
 }
 
 pub(crate) fn family_to_word(family: Arc<Family>) -> u64 {

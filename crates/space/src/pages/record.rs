@@ -10,58 +10,46 @@
 
 use std::sync::Arc;
 
-use pagewell_frame::{FrameNr, FramePool, UniqueFrame};
+use pagewell_frame::{FrameNr, UniqueFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 
 use crate::pages::links::Family;
-use crate::pages::owner::{self, Binding, Owner};
+use crate::pages::owner::{self, Owner};
 use crate::supply::frames::Supply;
 use crate::supply::view;
 use crate::words::claim::Claim;
-use crate::words::counts::{Counts, Cow, ISOLATED, MAPPING, MIGRATION, References, decide};
+use crate::words::counts::{Counts, ISOLATED, MAPPING, MIGRATION};
 use crate::words::pte::{Pte, State};
 
 /// Error: more entries than can be counted. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
-#[derive(Clone, Copy)]
-pub(crate) struct Pages<'s> {
-    pool: &'s FramePool,
-}
-
 impl Supply {
-    #[inline]
-    pub(crate) fn pages(&self) -> Pages<'_> {
-        Pages { pool: self.pool() }
-    }
-}
-
-impl<'s> Pages<'s> {
-    fn word(self, frame: FrameNr) -> &'s AtomicU64 {
-        view::counts_of(self.pool, frame)
+    fn word(&self, frame: FrameNr) -> &AtomicU64 {
+        view::counts_of(self.pool(), frame)
     }
 
     /// Returns the counts of a page. The caller ensures that it is not freed concurrently.
-    pub(crate) fn counts(self, frame: FrameNr) -> Counts {
+    pub(crate) fn counts(&self, frame: FrameNr) -> Counts {
         // ORDERING: Acquire; see the module.
         Counts::from_bits(self.word(frame).load(Ordering::Acquire))
     }
 
     /// Makes `block` a page, with `counts`, which must not be zero. Neither waits nor allocates.
     pub(crate) fn publish(
-        self,
+        &self,
         block: UniqueFrame<'_>,
         family: Arc<Family>,
         index: u64,
-        binding: Binding,
+        is_bound: bool,
         counts: u64,
     ) -> FrameNr {
         family.add_frame();
         let owner = Owner {
             family: owner::family_to_word(family),
             index,
-            binding,
+            is_bound,
         };
         self.publish_moved(block, owner, counts)
     }
@@ -69,19 +57,19 @@ impl<'s> Pages<'s> {
     /// Makes `block` the page of `owner`, moved out of another frame. The block takes over the
     /// strong reference to the family: the other frame is freed without one.
     pub(crate) fn publish_moved(
-        self,
+        &self,
         block: UniqueFrame<'_>,
         owner: Owner,
         counts: u64,
     ) -> FrameNr {
         debug_assert!(counts != 0);
-        let private = [counts, owner.binding.to_word()];
+        let private = [counts, u64::from(owner.is_bound)];
         view::publish_page(block, (owner.family, owner.index), private)
     }
 
     /// Sets the count of `frame`, isolated and without entries after a move, to zero. Returns the
     /// frame, or `None` if another thread has a reference: its put then frees it.
-    pub(crate) fn let_go_moved(self, frame: FrameNr) -> Option<UniqueFrame<'s>> {
+    pub(crate) fn let_go_moved(&self, frame: FrameNr) -> Option<UniqueFrame<'_>> {
         let word = self.word(frame);
         // ORDERING: Acquire; see the module. Other threads may have dropped the entries.
         let counts = Counts::from_bits(word.load(Ordering::Acquire));
@@ -90,33 +78,39 @@ impl<'s> Pages<'s> {
         // neither isolated nor zero counts (`try_isolate`).
         // ORDERING: Relaxed; the release of the reference count publishes it.
         word.store(0, Ordering::Relaxed);
-        view::counted_reference(self.pool, frame).try_unique().ok()
+        view::counted_reference(self.pool(), frame)
+            .try_unique()
+            .ok()
     }
 
     /// Returns the owner of a page. The caller has isolated the page, or claimed an entry of it.
-    pub(crate) fn owner_of(self, frame: FrameNr) -> Owner {
-        let record = self.pool.meta(frame);
+    pub(crate) fn owner_of(&self, frame: FrameNr) -> Owner {
+        let record = self.pool().meta(frame);
         let (family, index) = record.owner();
-        let [_, binding] = record.private();
+        let [_, is_bound] = record.private();
         Owner {
             family,
             index,
-            binding: Binding::from_word(binding),
+            is_bound: is_bound != 0,
         }
     }
 
-    /// Returns whether a page has references besides that of its entries. The caller has claimed
-    /// its only entry, or all are migration entries. If there are none, reads through former pins
-    /// happen before the caller's later accesses.
-    pub(crate) fn references(self, frame: FrameNr) -> References {
-        if !self.pool.meta(frame).has_one_reference() {
-            return References::Foreign;
-        }
-        References::Mapped
+    /// Returns `true` if a page has references besides that of its entries: a pin's, or another
+    /// thread's. The caller has claimed its only entry, or all are migration entries. After
+    /// `false`, reads through former pins happen before the caller's later accesses.
+    pub(crate) fn has_other_references(&self, frame: FrameNr) -> bool {
+        !self.pool().meta(frame).has_one_reference()
+    }
+
+    /// Returns `true` if only the entry that the caller has claimed uses the page: a write in an
+    /// exclusive table needs no copy. This is valid during the claim, since another entry or a pin
+    /// requires a claim of an entry, too.
+    pub(crate) fn is_unshared(&self, frame: FrameNr) -> bool {
+        self.counts(frame).is_of_one_entry() && !self.has_other_references(frame)
     }
 
     /// Counts a copy of `entry`, which the caller has claimed. An error changes nothing.
-    pub(crate) fn count_copy(self, entry: Pte) -> Result<(), TooMany> {
+    pub(crate) fn count_copy(&self, entry: Pte) -> Result<(), TooMany> {
         let (frame, one) = match entry.state() {
             State::Present(frame) => (frame, MAPPING),
             State::Migration(frame) => (frame, MIGRATION),
@@ -135,8 +129,8 @@ impl<'s> Pages<'s> {
         Ok(())
     }
 
-    /// Uncounts an entry, removed under its claim or with exclusive use of the table.
-    pub(crate) fn drop_entry(self, entry: Pte) {
+    /// Uncounts an entry, removed or replaced under its claim, or with exclusive use of the table.
+    pub(crate) fn drop_entry(&self, entry: Pte) {
         match entry.state() {
             State::Present(frame) => self.take(frame, MAPPING),
             State::Migration(frame) => self.take(frame, MIGRATION),
@@ -146,13 +140,13 @@ impl<'s> Pages<'s> {
 
     /// Counts a mapping of a page that the caller has isolated. No limit is checked: it replaces a
     /// migration entry of the old frame, and their maximum is far below the range of the field.
-    pub(crate) fn add_mapping(self, frame: FrameNr) {
+    pub(crate) fn add_mapping(&self, frame: FrameNr) {
         // ORDERING: Relaxed; see the module.
         self.word(frame).fetch_add(MAPPING, Ordering::Relaxed);
     }
 
     /// Counts the conversion of a present entry to a migration entry. An error changes nothing.
-    pub(crate) fn turn_to_migration(self, frame: FrameNr) -> Result<Counts, TooMany> {
+    pub(crate) fn turn_to_migration(&self, frame: FrameNr) -> Result<Counts, TooMany> {
         // ORDERING: AcqRel; a thread that finds no mappings sees all accesses through them.
         let turned = MIGRATION.wrapping_sub(MAPPING);
         let before = self.word(frame).fetch_add(turned, Ordering::AcqRel);
@@ -164,15 +158,10 @@ impl<'s> Pages<'s> {
     }
 
     /// Counts the conversion of a migration entry to a present entry of the same frame.
-    pub(crate) fn turn_back(self, frame: FrameNr) {
+    pub(crate) fn turn_back(&self, frame: FrameNr) {
         let turned = MAPPING.wrapping_sub(MIGRATION);
         // ORDERING: AcqRel; as for any decrease of a field.
         self.word(frame).fetch_add(turned, Ordering::AcqRel);
-    }
-
-    /// Uncounts a migration entry that was replaced by a present entry of another frame.
-    pub(crate) fn drop_migration(self, frame: FrameNr) {
-        self.take(frame, MIGRATION);
     }
 
     /// Moves the page of a claimed entry to `to`, and ends the claim. Returns the old frame, or
@@ -180,19 +169,18 @@ impl<'s> Pages<'s> {
     /// another entry, is pinned or is isolated, the error returns claim and block. While the claim
     /// is held, no other thread writes the page, pins it, or creates another entry, but a thread
     /// that finds it by its frame may isolate it. Then the swap of the count fails.
-    pub(crate) fn move_claimed<'t>(
-        self,
+    pub(crate) fn move_claimed<'s, 't>(
+        &'s self,
         claim: Claim<'t>,
         to: UniqueFrame<'s>,
     ) -> Result<Option<UniqueFrame<'s>>, (Claim<'t>, UniqueFrame<'s>)> {
         let entry = claim.before();
         let from = FrameNr::new(entry.frame());
-        let is_alone = decide(self.counts(from), self.references(from)) == Cow::Reuse;
-        if !is_alone {
+        if !self.is_unshared(from) {
             return Err((claim, to));
         }
         let bytes = to.bytes();
-        bytes.copy_from_racy(0, self.pool.bytes(from, bytes.len()));
+        bytes.copy_from_racy(0, self.pool().bytes(from, bytes.len()));
         let owner = self.owner_of(from);
         // ORDERING: AcqRel, as for any decrease of a field; Relaxed on failure.
         let swapped =
@@ -203,18 +191,18 @@ impl<'s> Pages<'s> {
         }
         let arrived = self.publish_moved(to, owner, MAPPING);
         claim.end(entry.restored(arrived));
-        Ok(view::counted_reference(self.pool, from).try_unique().ok())
+        Ok(view::counted_reference(self.pool(), from).try_unique().ok())
     }
 
     /// Isolates a page, unless it already is. The caller has claimed an entry of it.
-    pub(crate) fn isolate(self, frame: FrameNr) -> bool {
+    pub(crate) fn isolate(&self, frame: FrameNr) -> bool {
         // ORDERING: Acquire; pairs with the end of the previous isolation.
         let before = self.word(frame).fetch_or(ISOLATED, Ordering::Acquire);
         !Counts::from_bits(before).is_isolated()
     }
 
     /// As [`isolate`](Self::isolate), with only a reference. Fails if the count is zero.
-    pub(crate) fn try_isolate(self, frame: FrameNr) -> bool {
+    pub(crate) fn try_isolate(&self, frame: FrameNr) -> bool {
         let word = self.word(frame);
         // ORDERING: Relaxed; the swap decides.
         let mut seen = word.load(Ordering::Relaxed);
@@ -237,18 +225,18 @@ impl<'s> Pages<'s> {
         }
     }
 
-    pub(crate) fn end_isolation(self, frame: FrameNr) {
+    pub(crate) fn end_isolation(&self, frame: FrameNr) {
         debug_assert!(self.counts(frame).is_isolated());
         self.take(frame, ISOLATED);
     }
 
-    pub(crate) fn family_of(self, frame: FrameNr) -> Arc<Family> {
+    pub(crate) fn family_of(&self, frame: FrameNr) -> Arc<Family> {
         debug_assert!(self.counts(frame).is_isolated());
-        let (family, _) = self.pool.meta(frame).owner();
+        let (family, _) = self.pool().meta(frame).owner();
         owner::family_of_word(family)
     }
 
-    fn take(self, frame: FrameNr, what: u64) {
+    fn take(&self, frame: FrameNr, what: u64) {
         // ORDERING: AcqRel; see the module.
         let before = self.word(frame).fetch_sub(what, Ordering::AcqRel);
         if before == what {
@@ -257,9 +245,9 @@ impl<'s> Pages<'s> {
     }
 
     #[cold]
-    fn give_back(self, frame: FrameNr) {
-        let (family, _) = self.pool.meta(frame).owner();
+    fn give_back(&self, frame: FrameNr) {
+        let (family, _) = self.pool().meta(frame).owner();
         owner::family_from_word(family).remove_frame();
-        drop(view::counted_reference(self.pool, frame));
+        drop(view::counted_reference(self.pool(), frame));
     }
 }

@@ -192,8 +192,9 @@ impl<V> IntervalTree<V> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn found(tree: &IntervalTree<u64>, start: u64, end: u64) -> Vec<u64> {
         let mut ids = Vec::new();

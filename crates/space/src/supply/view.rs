@@ -1,5 +1,6 @@
-//! View of the pool for hits: its memory, by frame number. The letters in `SAFETY` comments name
-//! the conditions in the documentation of `pagewell_frame`.
+//! Unsafe accesses by frame number: a view of the pool's memory for hits, words and metadata of
+//! frames, and handles restored from bare numbers. The letters in `SAFETY` comments name the
+//! conditions in the documentation of `pagewell_frame`.
 //!
 //! A view is kept beside an owner of the pool, and used only while that owner exists. A frame
 //! number from a freed table is arbitrary: each access is checked against the pool's bounds, and
@@ -128,7 +129,8 @@ pub(crate) fn racy_page(
 pub(crate) fn page_bytes_of(pool: &PoolView, frame: u32, off: usize, len: usize) -> RacyBytes<'_> {
     debug_assert!(((frame as usize) << pagewell_frame::FRAME_SHIFT) + off + len <= pool.bytes());
     // SAFETY: (P) as above. (F) a claimed entry of a table names frames of the pool, and callers
-    // stay within the page. (W) a thread that writes has exclusive use of the page (`cow`).
+    // stay within the page. (W) a thread that writes has exclusive use of the page: its entry is
+    // writable (T2 of `tables::table`), or it is unshared (`Supply::is_unshared`).
     unsafe { pool.view.bytes(frame, off, len) }
 }
 
@@ -189,6 +191,6 @@ pub(crate) fn pinned_slice(pool: &FramePool, frame: FrameNr, off: usize, len: us
     // its reference to the frame after the slice, and until then the bytes do not change: the page
     // is written in place only through an entry with the writable bit. The pin cleared this bit
     // under the entry's claim, and it is set again only if the reference of the entries is the only
-    // one (`cow`).
+    // one (`Supply::is_unshared`).
     unsafe { std::slice::from_raw_parts(bytes.as_ptr(), len) }
 }

@@ -5,15 +5,11 @@
 //! not wait in between. While writers are stopped, none is at work. A writer pays two plain stores
 //! ([`pagewell_sync::per_thread`]).
 
-use pagewell_sync::asymmetric::Fences;
+use pagewell_sync::asymmetric::{Fences, Refused};
 use pagewell_sync::per_thread::{AtWork, PerThread, Reach};
 use pagewell_sync::scaled;
 
 pub(crate) struct Writers(PerThread<()>);
-
-/// Error: the system refused the fence that stops the writers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused;
 
 impl Writers {
     pub(crate) fn new() -> Self {
@@ -37,7 +33,7 @@ impl Writers {
     }
 
     /// Runs `work`, which must neither wait nor allocate, while no writer is at work. After an
-    /// error, it was not run.
+    /// error, it was not run: the system refused the fence that stops the writers.
     pub(crate) fn stop<R>(&self, work: impl FnOnce() -> R) -> Result<R, Refused> {
         self.0.with_all(|_, reach| match reach {
             Reach::All => Ok(work()),

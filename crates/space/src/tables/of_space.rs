@@ -14,8 +14,8 @@ use pagewell_sync::shard::{Padded, is_apart};
 use pagewell_sync::{Mutex, MutexGuard, lock};
 
 use crate::error::ErrorKind;
+use crate::supply::frames::Supply;
 use crate::supply::view::{self, PoolView};
-use crate::tables::table::Tables;
 use crate::words::pmd::{Directory, Pmd};
 
 #[derive(Debug)]
@@ -97,12 +97,7 @@ impl PageTables {
 
     /// Ensures that the table for `addr` is exclusive, for pages of `order`, and returns its
     /// directory entry. The caller holds the structure lock, so that the table stays exclusive.
-    pub(crate) fn own(
-        &self,
-        tables: Tables<'_>,
-        order: Order,
-        addr: u64,
-    ) -> Result<Pmd, ErrorKind> {
+    pub(crate) fn own(&self, supply: &Supply, order: Order, addr: u64) -> Result<Pmd, ErrorKind> {
         let word = self.pmd_word(addr).ok_or(ErrorKind::InvalidRange)?;
         let pmd = Directory::look(word);
         if pmd.is_exclusive() {
@@ -115,17 +110,17 @@ impl PageTables {
         }
         let own = match pmd.table() {
             None => {
-                let table = tables.make().ok_or(ErrorKind::OutOfFrames)?;
+                let table = supply.make_table().ok_or(ErrorKind::OutOfFrames)?;
                 pmd.with_table(table, order)
             }
-            Some(table) if tables.is_only_share(table) => pmd.taken_over(),
-            Some(table) => pmd.with_table(tables.copy(table)?, order),
+            Some(table) if supply.is_only_share(table) => pmd.taken_over(),
+            Some(table) => pmd.with_table(supply.copy_table(table)?, order),
         };
         self.set(word, own);
         if own.table() != pmd.table()
             && let Some(old) = pmd.table()
         {
-            tables.drop_share(old);
+            supply.drop_share(old);
         }
         Ok(own)
     }

@@ -19,7 +19,7 @@
 //! T1: in a table with several shares, no empty entry is filled. T2: an entry that is marked
 //! writable is the only one that names its frame; copying a table clears the bit in both tables.
 
-use pagewell_frame::{FRAME_WORDS, FrameNr, FramePool, FrameRef, TryGetFrame};
+use pagewell_frame::{FRAME_WORDS, FrameNr, FrameRef, TryGetFrame};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::thread::Backoff;
 
@@ -37,53 +37,39 @@ pub(crate) struct Held<'s> {
     _reference: FrameRef<'s>,
 }
 
-#[derive(Clone, Copy)]
-pub(crate) struct Tables<'s> {
-    supply: &'s Supply,
-}
-
-impl<'s> Tables<'s> {
-    #[inline]
-    pub(crate) fn of(supply: &'s Supply) -> Self {
-        Self { supply }
-    }
-
-    fn pool(self) -> &'s FramePool {
-        self.supply.pool()
-    }
-
+impl Supply {
     /// Creates a table without entries, with one share. Returns `None` if no frame is available.
-    pub(crate) fn make(self) -> Option<FrameNr> {
-        let frame = self.supply.alloc_table()?;
+    pub(crate) fn make_table(&self) -> Option<FrameNr> {
+        let frame = self.alloc_table()?;
         let bytes = frame.bytes();
         bytes.zero(0, bytes.len());
         Some(view::publish_table(frame))
     }
 
-    fn shares(self, table: FrameNr) -> &'s AtomicU64 {
+    fn table_shares(&self, table: FrameNr) -> &AtomicU64 {
         view::counts_of(self.pool(), table)
     }
 
-    pub(crate) fn share(self, table: FrameNr) {
+    pub(crate) fn share_table(&self, table: FrameNr) {
         // ORDERING: Relaxed; the caller's own share orders its accesses of the table.
-        self.shares(table).fetch_add(1, Ordering::Relaxed);
+        self.table_shares(table).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns `true` if the caller's share is the only one. It stays so until the space is forked.
-    pub(crate) fn is_only_share(self, table: FrameNr) -> bool {
+    pub(crate) fn is_only_share(&self, table: FrameNr) -> bool {
         // ORDERING: Acquire; pairs with `drop_share`: the caller sees other spaces' changes.
-        self.shares(table).load(Ordering::Acquire) == 1
+        self.table_shares(table).load(Ordering::Acquire) == 1
     }
 
-    pub(crate) fn drop_share(self, table: FrameNr) {
+    pub(crate) fn drop_share(&self, table: FrameNr) {
         // ORDERING: AcqRel; release for `is_only_share`; acquire for the drop of the entries.
-        if self.shares(table).fetch_sub(1, Ordering::AcqRel) != 1 {
+        if self.table_shares(table).fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
         // Only earlier lookups may have a reference: the directory no longer names the table.
         match view::counted_reference(self.pool(), table).try_unique() {
             Ok(unique) => {
-                for word in self.entries(table) {
+                for word in self.table_entries(table) {
                     // No other thread has a reference to the table, so none claims the entry.
                     let entry = look(word);
                     // ORDERING: Release; pairs with the acquire of a late reader, which finds an
@@ -91,19 +77,19 @@ impl<'s> Tables<'s> {
                     word.store(Pte::EMPTY.bits(), Ordering::Release);
                     self.drop_entry_waited_for(word, entry);
                 }
-                self.supply.free_table(unique);
+                self.free_table(unique);
             }
             Err(reference) => {
-                for word in self.entries(table) {
-                    self.empty(word);
+                for word in self.table_entries(table) {
+                    self.empty_entry(word);
                 }
                 drop(reference);
-                self.supply.forget_table();
+                self.forget_table();
             }
         }
     }
 
-    pub(crate) fn empty(self, word: &AtomicU64) {
+    pub(crate) fn empty_entry(&self, word: &AtomicU64) {
         if let Some(claim) = claim_used(word) {
             let before = claim.before();
             claim.end(before.emptied());
@@ -112,16 +98,16 @@ impl<'s> Tables<'s> {
     }
 
     #[inline]
-    fn drop_entry_waited_for(self, word: &AtomicU64, before: Pte) {
-        self.supply.pages().drop_entry(before);
-        self.wake(word, before);
+    fn drop_entry_waited_for(&self, word: &AtomicU64, before: Pte) {
+        self.drop_entry(before);
+        self.wake_entry(word, before);
     }
 
     /// Copies a table that has several shares, one of them the caller's. Afterwards neither table
     /// has writable bits. After an error, only writable bits of the original may have been cleared.
-    pub(crate) fn copy(self, table: FrameNr) -> Result<FrameNr, ErrorKind> {
-        let copy = self.make().ok_or(ErrorKind::OutOfFrames)?;
-        let words = self.entries(table).iter().zip(self.entries(copy));
+    pub(crate) fn copy_table(&self, table: FrameNr) -> Result<FrameNr, ErrorKind> {
+        let copy = self.make_table().ok_or(ErrorKind::OutOfFrames)?;
+        let words = std::iter::zip(self.table_entries(table), self.table_entries(copy));
         for (from, to) in words {
             // T1: empty entries stay empty.
             let Some(claim) = claim_used(from) else {
@@ -129,7 +115,7 @@ impl<'s> Tables<'s> {
             };
             let before = claim.before();
             // While the entry is claimed, no walk converts it, and no other copy of it is counted.
-            if self.supply.pages().count_copy(before).is_err() {
+            if self.count_copy(before).is_err() {
                 drop(claim);
                 self.drop_share(copy);
                 return Err(ErrorKind::TooManyEntries);
@@ -146,7 +132,7 @@ impl<'s> Tables<'s> {
     /// Acquires a reference to the table that the directory entry `word` names, if it names one. A
     /// caller that relies on the directory checks it again after claiming an entry of the table.
     #[inline]
-    pub(crate) fn hold(self, word: &AtomicU64) -> Option<Held<'s>> {
+    pub(crate) fn hold_table(&self, word: &AtomicU64) -> Option<Held<'_>> {
         let mut backoff = Backoff::new();
         loop {
             let pmd = Directory::look(word);
@@ -169,7 +155,7 @@ impl<'s> Tables<'s> {
         }
     }
 
-    pub(crate) fn entries(self, table: FrameNr) -> &'s [AtomicU64] {
+    pub(crate) fn table_entries(&self, table: FrameNr) -> &[AtomicU64] {
         let words = view::table_words(self.pool(), table);
         debug_assert_eq!(words.len(), FRAME_WORDS);
         words
@@ -181,7 +167,7 @@ impl<'s> Tables<'s> {
     /// check of the directory detects that. A change of the directory needs no wake: if another
     /// space still uses the table, a walk wakes the waiters; otherwise the thread that empties it.
     pub(crate) fn wait_for_migration(
-        self,
+        &self,
         (pmd_word, pmd): (&AtomicU64, Pmd),
         (word, entry): (&AtomicU64, Pte),
     ) {
@@ -191,7 +177,7 @@ impl<'s> Tables<'s> {
         });
     }
 
-    pub(crate) fn wake(self, word: &AtomicU64, before: Pte) {
+    pub(crate) fn wake_entry(&self, word: &AtomicU64, before: Pte) {
         if let State::Migration(_) = before.state() {
             self.pool().waits().wake(word);
         }

@@ -2,6 +2,6 @@
 //! those of the public API in `tests/` beside `src/`.
 
 mod areas;
-mod compact;
 mod find;
+mod reclaim;
 mod tables;

@@ -20,7 +20,7 @@ fn an_entry_too_many_is_an_error_and_changes_nothing() {
         space.write(area.start + 4096, b"more").unwrap();
         let fork = space.fork().unwrap();
         let pmd = Directory::look(space.mm.tables.pmd_word(area.start).unwrap());
-        let word = &spaces.shared.tables().entries(pmd.table().unwrap())[1];
+        let word = &spaces.shared.supply.table_entries(pmd.table().unwrap())[1];
         let before = look(word);
         let State::Present(frame) = before.state() else {
             panic!("{before:?}");

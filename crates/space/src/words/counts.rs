@@ -74,6 +74,12 @@ impl Counts {
         self.mappings() == 1 && self.migrations() == 0
     }
 
+    /// Returns `true` if only one entry names the page, and a migration adds none: migration
+    /// entries of the old frame may be about to become entries of an isolated page.
+    pub(crate) const fn is_of_one_entry(self) -> bool {
+        self.is_mapped_once() && !self.is_isolated()
+    }
+
     /// Returns `true` if one mapping added to these counts exceeds the limit and must be reverted.
     pub(crate) const fn is_over_with_mapping(self) -> bool {
         self.mappings() >= MAX_MAPPINGS
@@ -94,53 +100,9 @@ impl fmt::Debug for Counts {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum References {
-    /// None except the one that all entries hold together.
-    Mapped,
-    /// At least one more, held by a pin or by another thread.
-    Foreign,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Cow {
-    /// Write in place: no other entry or reference uses the page any more.
-    Reuse,
-    Copy,
-}
-
-/// Decides whether to copy. The caller has claimed the entry, in an exclusive table and a writable
-/// area. If the page is mapped once, the decision stays valid during the claim, since another entry
-/// or a pin requires a claim of an entry, too. An isolated page is copied, since migration entries
-/// of its old frame may be about to become entries of this page.
-pub(crate) const fn decide(counts: Counts, references: References) -> Cow {
-    match references {
-        References::Mapped if counts.is_mapped_once() && !counts.is_isolated() => Cow::Reuse,
-        _ => Cow::Copy,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_a_page_of_one_entry_that_is_not_pinned_or_moved_is_reused() {
-        for mappings in 0..3 {
-            for migrations in 0..3 {
-                for isolated in [0, ISOLATED] {
-                    let word = mappings * MAPPING + migrations * MIGRATION + isolated;
-                    for references in [References::Mapped, References::Foreign] {
-                        let reuse = (mappings, migrations, isolated) == (1, 0, 0)
-                            && references == References::Mapped;
-                        let decided = decide(Counts::from_bits(word), references);
-                        assert_eq!(decided == Cow::Reuse, reuse, "{word:x} {references:?}");
-                    }
-                }
-            }
-        }
-    }
 
     #[test]
     fn the_fields_do_not_touch_each_other() {
@@ -160,6 +122,8 @@ mod tests {
                     assert_eq!(counts.is_over_with_migration(), over);
                     assert_eq!(counts.is_over_with_mapping(), mappings >= MAX_MAPPINGS);
                     assert_eq!(counts.is_mapped_once(), mappings == 1 && migrations == 0);
+                    let is_of_one_entry = (mappings, migrations, isolated) == (1, 0, 0);
+                    assert_eq!(counts.is_of_one_entry(), is_of_one_entry);
                     if mappings > 0 {
                         let turned = Counts::from_bits(word - MAPPING + MIGRATION);
                         assert_eq!(turned.mappings(), mappings - 1);

@@ -1,4 +1,5 @@
-//! Directory entry: a word that names the table for 2 MiB of addresses.
+//! Directory entry: a word that names the table for 2 MiB of addresses; and the [`Directory`], the
+//! array of these words.
 //!
 //! ```text
 //! 63 62          33 32            6   5   2      1        0
@@ -19,20 +20,17 @@
 use std::fmt;
 use std::ops::{Deref, Range};
 
-use pagewell_frame::{FRAME_NR_BITS, FrameNr, Order};
+use pagewell_frame::{FrameNr, Order};
 use pagewell_sync::atomic::{AtomicU64, Ordering};
 use pagewell_sync::region::Region;
 
 use crate::words::geometry::{MAX_PAGE_ORDER, TABLE_BYTES, TABLE_SHIFT, table_of};
-use crate::words::pte::start_in_pool;
+use crate::words::pte::{FRAME_SHIFT, VERSION_MASK, VERSION_SHIFT, next_version, start_in_pool};
 
 const SMALL: u64 = 1 << 0;
 const EXCLUSIVE: u64 = 1 << 1;
 const ORDER_SHIFT: u32 = 2;
 const ORDER_MASK: u64 = 0xf << ORDER_SHIFT;
-const VERSION_SHIFT: u32 = 6;
-const FRAME_SHIFT: u32 = 63 - FRAME_NR_BITS;
-const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pmd(u64);
@@ -89,30 +87,26 @@ impl Pmd {
         ((self.0 & ORDER_MASK) >> ORDER_SHIFT) as u32
     }
 
-    const fn next_version(self) -> u64 {
-        self.0.wrapping_add(1 << VERSION_SHIFT) & VERSION_MASK
-    }
-
     /// Returns the entry after this space has obtained an exclusive table for pages of `order`.
     pub(crate) const fn with_table(self, table: FrameNr, order: Order) -> Self {
         let small = if order.get() == 0 { SMALL } else { 0 };
         let order = (order.get() as u64) << ORDER_SHIFT;
         let frame = (table.get() as u64) << FRAME_SHIFT;
-        Self(frame | self.next_version() | order | EXCLUSIVE | small)
+        Self(frame | next_version(self.0) | order | EXCLUSIVE | small)
     }
 
     /// Returns the entry after a fork: another space uses the table, too.
     pub(crate) const fn shared(self) -> Self {
-        Self(self.0 & !(VERSION_MASK | EXCLUSIVE) | self.next_version())
+        Self(self.0 & !(VERSION_MASK | EXCLUSIVE) | next_version(self.0))
     }
 
     /// Returns the entry after all other spaces have dropped the table: exclusive.
     pub(crate) const fn taken_over(self) -> Self {
-        Self(self.0 & !VERSION_MASK | self.next_version() | EXCLUSIVE)
+        Self(self.0 & !VERSION_MASK | next_version(self.0) | EXCLUSIVE)
     }
 
     pub(crate) const fn emptied(self) -> Self {
-        Self(self.next_version())
+        Self(next_version(self.0))
     }
 }
 
@@ -163,6 +157,13 @@ impl Directory {
         &self[first..end]
     }
 
+    /// As [`words`](Self::words), each with the first address of its table.
+    pub(crate) fn words_at(&self, range: &Range<u64>) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        let first = range.start & !(TABLE_BYTES - 1);
+        let starts = (first..).step_by(TABLE_BYTES as usize);
+        self.words(range).iter().zip(starts)
+    }
+
     #[inline(always)]
     pub(crate) fn look(word: &AtomicU64) -> Pmd {
         // ORDERING: Acquire; pairs with the release that published the table.
@@ -178,6 +179,8 @@ impl Directory {
 
 #[cfg(test)]
 mod tests {
+    use pagewell_frame::FRAME_NR_BITS;
+
     use super::*;
 
     const LAST: u64 = VERSION_MASK >> VERSION_SHIFT;

@@ -42,9 +42,10 @@ const BUSY: u64 = COLD | MIGRATION;
 
 const MARKS: u64 = READABLE | WRITABLE | DIRTY;
 
-const VERSION_SHIFT: u32 = 6;
-const FRAME_SHIFT: u32 = 63 - FRAME_NR_BITS;
-const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
+// Entries of tables and directories have frame and version in the same bits.
+pub(super) const VERSION_SHIFT: u32 = 6;
+pub(super) const FRAME_SHIFT: u32 = 63 - FRAME_NR_BITS;
+pub(super) const VERSION_MASK: u64 = ((1 << (FRAME_SHIFT - VERSION_SHIFT)) - 1) << VERSION_SHIFT;
 
 /// Returns the byte offset in the pool of the frame that `word` names. The top bit must be zero.
 #[inline(always)]
@@ -52,6 +53,12 @@ pub(super) const fn start_in_pool(word: u64) -> usize {
     // A signed shift, so that the compiler keeps the short negative mask. No value is negative.
     let shifted = (word as i64) >> (FRAME_SHIFT - FRAME_BYTES.trailing_zeros());
     (shifted & -(FRAME_BYTES as i64)) as usize
+}
+
+/// Returns the version, in its place, that an entry has after a change of `word`.
+#[inline(always)]
+pub(super) const fn next_version(word: u64) -> u64 {
+    word.wrapping_add(1 << VERSION_SHIFT) & VERSION_MASK
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -86,6 +93,14 @@ impl Protection {
 
     pub(crate) const fn allows_writes(self) -> bool {
         matches!(self, Self::ReadWrite)
+    }
+
+    const fn marks(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Read => READABLE,
+            Self::ReadWrite => READABLE | WRITABLE,
+        }
     }
 }
 
@@ -160,10 +175,6 @@ impl Pte {
         Self(self.0 & !HOT | BUSY)
     }
 
-    const fn next_version(self) -> u64 {
-        self.0.wrapping_add(1 << VERSION_SHIFT) & VERSION_MASK
-    }
-
     const fn present(marks: u64) -> u64 {
         if marks & READABLE != 0 { HOT } else { COLD }
     }
@@ -179,7 +190,7 @@ impl Pte {
 
     const fn with(self, state: u64, marks: u64) -> Self {
         let kept = self.0 & !(VERSION_MASK | MARKS | STATE);
-        Self(kept | self.next_version() | marks | state)
+        Self(kept | next_version(self.0) | marks | state)
     }
 
     const fn marks(self) -> u64 {
@@ -194,20 +205,14 @@ impl Pte {
     /// Returns the entry after a write that has created the page, or a copy of it, in `frame`.
     pub(crate) const fn owned(self, frame: FrameNr) -> Self {
         let marks = READABLE | WRITABLE | DIRTY;
-        Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | HOT | marks)
+        Self((frame.get() as u64) << FRAME_SHIFT | next_version(self.0) | HOT | marks)
     }
 
     /// Returns the entry after a page of zeros was created, with the permissions of the area.
     pub(crate) const fn made(self, frame: FrameNr, protection: Protection) -> Self {
-        let mut marks = 0;
-        if protection.allows_reads() {
-            marks |= READABLE;
-        }
-        if protection.allows_writes() {
-            marks |= WRITABLE;
-        }
+        let marks = protection.marks();
         let state = Self::present(marks);
-        Self((frame.get() as u64) << FRAME_SHIFT | self.next_version() | state | marks)
+        Self((frame.get() as u64) << FRAME_SHIFT | next_version(self.0) | state | marks)
     }
 
     /// Returns the entry after an unshared page was written in place: writable.
@@ -223,12 +228,7 @@ impl Pte {
     /// Returns the entry after a change of the protection: not writable until a permitted write.
     pub(crate) const fn protected(self, protection: Protection) -> Self {
         let kept = self.marks() & !(READABLE | WRITABLE);
-        let readable = if protection.allows_reads() {
-            READABLE
-        } else {
-            0
-        };
-        self.with_marks(kept | readable)
+        self.with_marks(kept | protection.marks() & READABLE)
     }
 
     pub(crate) const fn to_migration(self) -> Self {
@@ -244,11 +244,11 @@ impl Pte {
 
     /// Returns this entry after `entry`, which was not claimed, was moved here.
     pub(crate) const fn moved_here(self, entry: Self) -> Self {
-        Self(entry.0 & !VERSION_MASK | self.next_version())
+        Self(entry.0 & !VERSION_MASK | next_version(self.0))
     }
 
     pub(crate) const fn emptied(self) -> Self {
-        Self(self.next_version())
+        Self(next_version(self.0))
     }
 }
 

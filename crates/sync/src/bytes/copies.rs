@@ -1,11 +1,8 @@
 use std::mem::MaybeUninit;
 
+use super::native;
 use super::place::{RacyBytes, RacySource};
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
-use super::portable::{self as native, copy_out as copy_out_inlined};
 use super::width::Width;
-#[cfg(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan))))]
-use super::x86_64::{self as native, copy_out_inlined};
 
 impl RacySource<'_> {
     /// Like [`RacyBytes::copy_to`].
@@ -85,7 +82,7 @@ impl RacyBytes<'_> {
             (src.slice(half, len - half), rest)
         };
         if INLINED {
-            copy_out_inlined(src, dst);
+            native::copy_out_inlined(src, dst);
         } else {
             native::copy_out(src, dst);
         }

@@ -8,8 +8,6 @@
 use std::mem::MaybeUninit;
 
 use super::place::{RacyBytes, WORD};
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
-use super::width::Width;
 use crate::atomic::{AtomicU64, Ordering};
 
 /// Copies all of `src` to `dst`. Panics if their lengths differ.
@@ -155,19 +153,24 @@ fn store(word: &AtomicU64, bytes: [u8; WORD]) {
     word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
 }
 
-#[cfg(all(
-    not(loom),
-    not(all(target_arch = "x86_64", not(any(miri, pagewell_tsan))))
-))]
-#[inline]
-pub(super) fn expect_write(_: *const u8) {}
-
+/// Functions that take the place of the assembly in builds without it.
 #[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
-pub(super) fn copy_with(width: Width, _: RacyBytes<'_>, _: RacyBytes<'_>) {
-    unreachable!("a build without assembly does not support {width:?}");
-}
+pub(super) mod without_assembly {
+    pub(in super::super) use super::{
+        copy_between, copy_in, copy_out, copy_out as copy_out_inlined, load_value, zero,
+    };
+    use crate::bytes::place::RacyBytes;
+    use crate::bytes::width::Width;
 
-#[cfg(not(all(target_arch = "x86_64", not(any(loom, miri, pagewell_tsan)))))]
-pub(super) fn zero_with(width: Width, _: RacyBytes<'_>) {
-    unreachable!("a build without assembly does not support {width:?}");
+    #[cfg(not(loom))]
+    #[inline]
+    pub(in super::super) fn expect_write(_: *const u8) {}
+
+    pub(in super::super) fn copy_with(width: Width, _: RacyBytes<'_>, _: RacyBytes<'_>) {
+        unreachable!("a build without assembly does not support {width:?}");
+    }
+
+    pub(in super::super) fn zero_with(width: Width, _: RacyBytes<'_>) {
+        unreachable!("a build without assembly does not support {width:?}");
+    }
 }

@@ -53,48 +53,24 @@ pub(super) fn copy_out_inlined(src: RacyBytes<'_>, dst: &mut [MaybeUninit<u8>]) 
 #[inline(always)]
 pub(super) unsafe fn load_value<const N: usize>(src: RacyBytes<'_>, off: usize) -> [u8; N] {
     let base = src.as_ptr();
-    let mut bytes = [0; N];
-    match N {
-        1 => {
-            let value: u32;
+    macro_rules! load {
+        ($type:ty, $move:literal) => {{
+            let value: $type;
             // SAFETY: the memory is valid for reads, by (r) and `RacyBytes::new`.
             unsafe {
-                asm!("movzx {v:e}, byte ptr [{base} + {off}]",
+                asm!(concat!($move, " ptr [{base} + {off}]"),
                     base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
                     options(nostack, preserves_flags));
             }
-            bytes.copy_from_slice(&value.to_ne_bytes()[..N]);
-        }
-        2 => {
-            let value: u32;
-            // SAFETY: as above.
-            unsafe {
-                asm!("movzx {v:e}, word ptr [{base} + {off}]",
-                    base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
-                    options(nostack, preserves_flags));
-            }
-            bytes.copy_from_slice(&value.to_ne_bytes()[..N]);
-        }
-        4 => {
-            let value: u32;
-            // SAFETY: as above.
-            unsafe {
-                asm!("mov {v:e}, dword ptr [{base} + {off}]",
-                    base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
-                    options(nostack, preserves_flags));
-            }
-            bytes.copy_from_slice(&value.to_ne_bytes());
-        }
-        8 => {
-            let value: u64;
-            // SAFETY: as above.
-            unsafe {
-                asm!("mov {v}, qword ptr [{base} + {off}]",
-                    base = in(reg) base, off = in(reg) off, v = lateout(reg) value,
-                    options(nostack, preserves_flags));
-            }
-            bytes.copy_from_slice(&value.to_ne_bytes());
-        }
+            value.to_ne_bytes()
+        }};
+    }
+    let mut bytes = [0; N];
+    match N {
+        1 => bytes.copy_from_slice(&load!(u32, "movzx {v:e}, byte")[..N]),
+        2 => bytes.copy_from_slice(&load!(u32, "movzx {v:e}, word")[..N]),
+        4 => bytes.copy_from_slice(&load!(u32, "mov {v:e}, dword")),
+        8 => bytes.copy_from_slice(&load!(u64, "mov {v}, qword")),
         16 => {
             let (low, high): (u64, u64);
             // SAFETY: as above.
@@ -219,65 +195,35 @@ unsafe fn copy_1_to_3(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Copies 4 to 8 bytes. Safety: as for [`copy`].
-#[inline(always)]
-unsafe fn copy_4_to_8(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: (a) and (b) cover the first and the last 4 bytes.
-    unsafe {
-        asm!(
-            "movd {a}, dword ptr [{src}]",
-            "movd {b}, dword ptr [{src} + {len} - 4]",
-            "movd dword ptr [{dst}], {a}",
-            "movd dword ptr [{dst} + {len} - 4], {b}",
-            src = in(reg) src,
-            dst = in(reg) dst,
-            len = in(reg) len,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
-            options(nostack, preserves_flags),
-        );
-    }
+/// `both_ends!(name, move, size of the operand, bytes)`: defines a function that copies as many
+/// bytes as one move does, to twice as many: the first and the last ones.
+macro_rules! both_ends {
+    ($name:ident, $move:expr, $operand:literal, $bytes:literal) => {
+        /// Safety: as for [`copy`].
+        #[inline(always)]
+        unsafe fn $name(src: *const u8, dst: *mut u8, len: usize) {
+            // SAFETY: (a) and (b) cover the first and the last bytes.
+            unsafe {
+                asm!(
+                    concat!($move, " {a}, ", $operand, "[{src}]"),
+                    concat!($move, " {b}, ", $operand, "[{src} + {len} - ", $bytes, "]"),
+                    concat!($move, " ", $operand, "[{dst}], {a}"),
+                    concat!($move, " ", $operand, "[{dst} + {len} - ", $bytes, "], {b}"),
+                    src = in(reg) src,
+                    dst = in(reg) dst,
+                    len = in(reg) len,
+                    a = out(xmm_reg) _,
+                    b = out(xmm_reg) _,
+                    options(nostack, preserves_flags),
+                );
+            }
+        }
+    };
 }
 
-/// Copies 8 to 16 bytes. Safety: as for [`copy`].
-#[inline(always)]
-unsafe fn copy_8_to_16(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: (a) and (b) cover the first and the last 8 bytes.
-    unsafe {
-        asm!(
-            "movq {a}, qword ptr [{src}]",
-            "movq {b}, qword ptr [{src} + {len} - 8]",
-            "movq qword ptr [{dst}], {a}",
-            "movq qword ptr [{dst} + {len} - 8], {b}",
-            src = in(reg) src,
-            dst = in(reg) dst,
-            len = in(reg) len,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
-            options(nostack, preserves_flags),
-        );
-    }
-}
-
-/// Copies 16 to 32 bytes. Safety: as for [`copy`].
-#[inline(always)]
-unsafe fn copy_16_to_32(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: (a) and (b) cover the first and the last 16 bytes.
-    unsafe {
-        asm!(
-            movups!("{a}, [{src}]"),
-            movups!("{b}, [{src} + {len} - 16]"),
-            movups!("[{dst}], {a}"),
-            movups!("[{dst} + {len} - 16], {b}"),
-            src = in(reg) src,
-            dst = in(reg) dst,
-            len = in(reg) len,
-            a = out(xmm_reg) _,
-            b = out(xmm_reg) _,
-            options(nostack, preserves_flags),
-        );
-    }
-}
+both_ends!(copy_4_to_8, "movd", "dword ptr ", "4");
+both_ends!(copy_8_to_16, "movq", "qword ptr ", "8");
+both_ends!(copy_16_to_32, sse!("movups"), "", "16");
 
 /// Copies 32 to 64 bytes. Safety: as for [`copy`].
 #[inline(always)]

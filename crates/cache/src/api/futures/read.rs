@@ -3,28 +3,24 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::{fmt, mem};
 
-use pagewell_io::pools::Errand;
+use pagewell_sync::Arc;
 
-use super::{call, given_up, poll_call};
+use super::{Outcome, Task, after};
 use crate::api::file::File;
 use crate::base::error::{Error, ErrorKind, Op};
 use crate::read::ahead::Prefetcher;
 use crate::read::lookup::{Found, Lookup};
 use crate::read::pinner::OwnedPageGuard;
 use crate::read::reader::{FastRead, Guide, ReadPath, Reader};
-use crate::read::task::{Step, Waiting};
-
-type Outcome = (Vec<u8>, Result<usize, Error>);
+use crate::read::task::Step;
 
 /// Future of a read: [`File::read_at_async`].
+#[derive(Debug)]
 #[must_use = "nothing is read before it is polled"]
 pub struct ReadAt<'f> {
-    file: &'f File,
-    buf: Vec<u8>,
+    task: Task<'f, usize>,
     offset: u64,
     done: usize,
-    waiting: Waiting,
-    errand: Option<Errand<Outcome>>,
 }
 
 /// Future of many reads: [`File::read_many_async`].
@@ -33,17 +29,8 @@ pub struct ReadMany<'f> {
     file: &'f File,
     reads: std::vec::IntoIter<(u64, Vec<u8>)>,
     now: Option<ReadAt<'f>>,
-    done: Vec<Outcome>,
+    done: Vec<Outcome<usize>>,
     is_begun: bool,
-}
-
-impl fmt::Debug for ReadAt<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadAt")
-            .field("offset", &self.offset)
-            .field("done", &self.done)
-            .finish_non_exhaustive()
-    }
 }
 
 impl fmt::Debug for ReadMany<'_> {
@@ -86,12 +73,9 @@ impl File {
     /// ```
     pub fn read_at_async(&self, buf: Vec<u8>, offset: u64) -> ReadAt<'_> {
         ReadAt {
-            file: self,
-            buf,
+            task: Task::new(self, buf),
             offset,
             done: 0,
-            waiting: Waiting::default(),
-            errand: None,
         }
     }
 
@@ -110,24 +94,24 @@ impl File {
 
 impl ReadAt<'_> {
     fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
-        let mapping = self.file.mapping();
+        let mapping = self.task.mapping();
         if let Err(error) = mapping.check_home(Op::Read) {
             return Poll::Ready(Err(error));
         }
-        let guide = self.file.guide();
+        let guide = self.task.file.guide();
         let page_size = mapping.page_size();
-        while self.done < self.buf.len() {
+        while self.done < self.task.buf.len() {
             let Some(now) = self.offset.checked_add(self.done as u64) else {
                 break;
             };
             let rest_of_file = mapping.size().saturating_sub(now);
-            let rest = self.buf.len() - self.done;
+            let rest = self.task.buf.len() - self.done;
             let wanted = rest.min(usize::try_from(rest_of_file).unwrap_or(usize::MAX));
             if wanted == 0 {
                 break;
             }
             let (page, off) = (now >> mapping.page_shift(), now as usize & (page_size - 1));
-            let chunk = &mut self.buf[self.done..][..wanted.min(page_size - off)];
+            let chunk = &mut self.task.buf[self.done..][..wanted.min(page_size - off)];
             let reader = Reader(mapping);
             if reader.read_page_optimistic(now, chunk) == FastRead::Done {
                 self.done += chunk.len();
@@ -140,10 +124,9 @@ impl ReadAt<'_> {
                 guide.on_touch(page);
             }
             let nr_pages = (off + wanted).div_ceil(page_size);
-            let found = self
-                .waiting
-                .find(mapping, (page, nr_pages), &guide, context.waker());
-            match found {
+            let find = (page, nr_pages);
+            let waiting = &mut self.task.waiting;
+            match waiting.find(mapping, find, &guide, context.waker()) {
                 Ok(Step::Done(Found { reference, end })) => {
                     let n = end.saturating_sub(now).min(chunk.len() as u64) as usize;
                     let (here, past_end) = chunk.split_at_mut(n);
@@ -155,7 +138,7 @@ impl ReadAt<'_> {
                     }
                 }
                 Ok(Step::Pending) => return Poll::Pending,
-                Ok(Step::Call) => return self.begin_call(context),
+                Ok(Step::Call) => return self.offload(context),
                 Err(error) => {
                     if self.done == 0 && error.kind() != ErrorKind::OutOfRange {
                         return Poll::Ready(Err(error));
@@ -170,51 +153,37 @@ impl ReadAt<'_> {
 
     /// Zeros the rest of `buf`, which may have bytes of another page after a failed copy.
     fn zero_rest(&mut self) {
-        if let Some(rest) = self.buf.get_mut(self.done..) {
-            Reader(self.file.mapping()).wipe(rest);
+        if let Some(rest) = self.task.buf.get_mut(self.done..) {
+            Reader(self.task.file.mapping()).wipe(rest);
         }
     }
 
-    #[cold]
-    fn begin_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
-        let mapping = self.file.mapping();
-        let mut buf = mem::take(&mut self.buf);
+    fn offload(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
         let (offset, done) = (self.offset, self.done);
-        self.errand = call(mapping, move |mapping| {
+        self.task.offload(Op::Read, context, move |mapping, buf| {
             let pos = offset.saturating_add(done as u64);
-            let path = ReadPath::Optimistic;
             let guide = |_, wanted| wanted;
-            let result = Reader(mapping).read_pages(&mut buf[done..], pos, path, guide);
-            let result = match result {
-                Ok(n) => Ok(done + n),
-                Err(_) if done != 0 => Ok(done),
-                Err(error) => Err(error),
-            };
-            (buf, result)
-        });
-        self.poll_call(context)
-    }
-
-    fn poll_call(&mut self, context: &Context<'_>) -> Poll<Result<usize, Error>> {
-        let outcome = ready!(poll_call(&mut self.errand, context));
-        let failed = || (Vec::new(), Err(given_up(self.file.mapping(), Op::Read)));
-        let (buf, result) = outcome.unwrap_or_else(failed);
-        self.buf = buf;
-        Poll::Ready(result)
+            let path = ReadPath::Optimistic;
+            after(
+                done,
+                Reader(mapping).read_pages(&mut buf[done..], pos, path, guide),
+            )
+        })
     }
 }
 
 impl Future for ReadAt<'_> {
-    type Output = Outcome;
+    type Output = Outcome<usize>;
 
     #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<usize>> {
         let this = self.get_mut();
+        let task = &mut this.task;
         if this.done == 0
-            && this.errand.is_none()
-            && Reader(this.file.mapping()).read_short(&mut this.buf, this.offset) == FastRead::Done
+            && task.errand.is_none()
+            && Reader(task.mapping()).read_short(&mut task.buf, this.offset) == FastRead::Done
         {
-            let buf = mem::take(&mut this.buf);
+            let buf = mem::take(&mut task.buf);
             let len = buf.len();
             return Poll::Ready((buf, Ok(len)));
         }
@@ -224,29 +193,22 @@ impl Future for ReadAt<'_> {
 
 impl ReadAt<'_> {
     #[inline(never)]
-    fn poll_any(&mut self, context: &Context<'_>) -> Poll<Outcome> {
-        let result = match self.errand {
-            Some(_) => ready!(self.poll_call(context)),
+    fn poll_any(&mut self, context: &Context<'_>) -> Poll<Outcome<usize>> {
+        let result = match self.task.errand {
+            Some(_) => ready!(self.task.poll_call(Op::Read, context)),
             None => ready!(self.go_on(context)),
         };
         if result.is_err() {
             self.zero_rest();
         }
-        Poll::Ready((mem::take(&mut self.buf), result))
-    }
-}
-
-impl Drop for ReadAt<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.waiting.take_out(self.file.mapping());
+        Poll::Ready((mem::take(&mut self.task.buf), result))
     }
 }
 
 impl<'f> Future for ReadMany<'f> {
-    type Output = Vec<Outcome>;
+    type Output = Vec<Outcome<usize>>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<Outcome>> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Vec<Outcome<usize>>> {
         let this = self.get_mut();
         if !std::mem::replace(&mut this.is_begun, true) {
             this.begin();
@@ -285,18 +247,11 @@ impl ReadMany<'_> {
 }
 
 /// Future of a pin: [`File::pin_async`].
+#[derive(Debug)]
 #[must_use = "nothing is pinned before it is polled"]
 pub struct PinPage<'f> {
-    file: &'f File,
+    task: Task<'f, OwnedPageGuard>,
     page: u64,
-    waiting: Waiting,
-    errand: Option<Errand<Result<OwnedPageGuard, Error>>>,
-}
-
-impl fmt::Debug for PinPage<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PinPage({})", self.page)
-    }
 }
 
 impl File {
@@ -306,51 +261,38 @@ impl File {
     ///
     /// See [`pin`](Self::pin).
     pub fn pin_async(&self, page: u64) -> PinPage<'_> {
-        PinPage {
-            file: self,
-            page,
-            waiting: Waiting::default(),
-            errand: None,
-        }
+        let task = Task::new(self, Vec::new());
+        PinPage { task, page }
     }
 }
 
 impl PinPage<'_> {
     fn go_on(&mut self, context: &Context<'_>) -> Poll<Result<OwnedPageGuard, Error>> {
-        let mapping = self.file.mapping();
+        let mapping = self.task.mapping();
         mapping.check_home(Op::Pin)?;
         let past_end = || mapping.error(ErrorKind::OutOfRange, Op::Pin);
         let page_size = mapping.page_size() as u64;
-        let start = self
-            .page
+        let page = self.page;
+        let start = page
             .checked_mul(page_size)
             .filter(|start| *start < mapping.size())
             .ok_or_else(past_end)?;
-        let found = self
-            .waiting
-            .find(mapping, (self.page, 1), &self.file.guide(), context.waker());
-        match found? {
+        let (waiting, guide) = (&mut self.task.waiting, self.task.file.guide());
+        match waiting.find(mapping, (page, 1), &guide, context.waker())? {
             Step::Done(found) => {
                 let len = found.end.saturating_sub(start).min(page_size);
                 if len == 0 {
                     return Poll::Ready(Err(past_end()));
                 }
-                let guard = OwnedPageGuard::of(mapping, self.page, found.reference, len as usize);
+                let guard = OwnedPageGuard::of(mapping, page, found.reference, len as usize);
                 Poll::Ready(Ok(guard))
             }
             Step::Pending => Poll::Pending,
             Step::Call => {
-                let page = self.page;
-                let pin = move |mapping: &pagewell_sync::Arc<_>| OwnedPageGuard::new(mapping, page);
-                self.errand = call(mapping, pin);
-                self.poll_call(context)
+                let pin = move |mapping: &Arc<_>, _: &mut [u8]| OwnedPageGuard::new(mapping, page);
+                self.task.offload(Op::Pin, context, pin)
             }
         }
-    }
-
-    fn poll_call(&mut self, context: &Context<'_>) -> Poll<Result<OwnedPageGuard, Error>> {
-        let outcome = ready!(poll_call(&mut self.errand, context));
-        Poll::Ready(outcome.unwrap_or_else(|| Err(given_up(self.file.mapping(), Op::Pin))))
     }
 }
 
@@ -359,21 +301,15 @@ impl Future for PinPage<'_> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        if this.errand.is_none()
-            && let Some(guard) = OwnedPageGuard::announced(this.file.mapping(), this.page)
+        if this.task.errand.is_none()
+            && let Some(guard) = OwnedPageGuard::announced(this.task.mapping(), this.page)
         {
             return Poll::Ready(Ok(guard));
         }
-        let pinned = match this.errand {
-            Some(_) => ready!(this.poll_call(context)),
+        let pinned = match this.task.errand {
+            Some(_) => ready!(this.task.poll_call(Op::Pin, context)),
             None => ready!(this.go_on(context)),
         };
         Poll::Ready(pinned.map_err(|error| error.with_op(Op::Pin)))
-    }
-}
-
-impl Drop for PinPage<'_> {
-    fn drop(&mut self) {
-        self.waiting.take_out(self.file.mapping());
     }
 }

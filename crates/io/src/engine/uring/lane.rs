@@ -14,7 +14,6 @@ use super::ring::{Outcome, Ring, Use};
 use crate::backend::{Group, Panic, Sealed};
 use crate::engine::interface::{Engine, Lane};
 use crate::engine::job::{Job, Steps as _};
-use crate::engine::queue::OfStorage as _;
 use crate::engine::worker::WorkerEngine;
 use crate::file::check_process;
 
@@ -107,20 +106,14 @@ impl<'p> UringLane<'p> {
             }
             return 0;
         };
-        let mut room = match ring.is_given_up() {
-            true => usize::MAX,
-            false => ring.room(),
-        };
+        let mut room = ring.room();
         let mut outcomes = Vec::new();
         while room != 0
             && let Some(job) = self.staged.pop_front()
         {
-            if ring.is_given_up() {
-                outcomes.push(Outcome::Calls(job));
-            } else if let Some(outcome) = ring.begin(job) {
-                outcomes.push(outcome);
-            } else {
-                room -= 1;
+            match ring.begin(job) {
+                Some(outcome) => outcomes.push(outcome),
+                None => room -= 1,
             }
         }
         self.settle_all(outcomes)

@@ -12,9 +12,9 @@ use pagewell_sync::process::ProcessId;
 use self::lane::{Pool, UringLane};
 use self::thread::Handle;
 use crate::backend::{Kind, Sealed};
-use crate::engine::choice::{Refusal, UringSettings};
 use crate::engine::interface::{Engine, Lane, Limits, MOST_SPANS};
 use crate::engine::job::{Job, Steps as _};
+use crate::engine::settings::{Refusal, UringSettings};
 use crate::engine::worker::{WorkerEngine, WorkerSettings};
 use crate::file::check_process;
 

@@ -24,9 +24,9 @@ use std::time::Duration;
 use io_uring::{EnterFlags, IoUring, opcode, squeue, types};
 
 use crate::backend::Kind;
-use crate::engine::choice::Refusal;
 use crate::engine::interface::MOST_SPANS;
 use crate::engine::job::{Job, Steps as _};
+use crate::engine::settings::Refusal;
 use crate::file::MOST_BYTES;
 
 /// Maximum number of bytes per transfer in the kernel.
@@ -136,10 +136,11 @@ impl Ring {
         self.nr_in_flight
     }
 
-    /// Returns the number of jobs that the ring can accept now.
+    /// Returns the number of jobs that can begin now: any number if the ring is given up, since
+    /// [`begin`](Self::begin) returns them.
     pub(super) fn room(&mut self) -> usize {
         if self.is_given_up {
-            return 0;
+            return usize::MAX;
         }
         let entries = self.room_for_entries();
         // The jobs in `again` have priority. One entry is reserved for `push_other`.
@@ -148,7 +149,7 @@ impl Ring {
             .min(entries.saturating_sub(self.again.len() + 1))
     }
 
-    /// Returns `true` if the ring accepts no job, and only completes those that the kernel has.
+    /// Returns `true` if the ring starts no job, and only completes those that the kernel has.
     pub(super) fn is_given_up(&self) -> bool {
         self.is_given_up
     }
@@ -179,8 +180,9 @@ impl Ring {
         let kind = request.kind();
         let end = request.pos().checked_add(request.nr_left() as u64);
         // The kernel interprets a position of all ones as the current file position.
-        let may =
-            matches!(kind, Kind::Read | Kind::Write) && end.is_some_and(|end| end <= MOST_BYTES);
+        let may = matches!(kind, Kind::Read | Kind::Write)
+            && end.is_some_and(|end| end <= MOST_BYTES)
+            && !self.is_given_up;
         let Some(raw) = job.raw_file().filter(|_| may) else {
             return Some(Outcome::Calls(job));
         };
@@ -401,26 +403,20 @@ fn advance(job: &mut Job, result: i32) -> Step {
 fn entry_of(job: &Job, descriptor: types::Fd, number: u32) -> squeue::Entry {
     let request = job.request();
     let (spans, pos) = (request.spans(), request.pos());
+    // A `Span` has the layout of the kernel's `iovec`.
+    let list = spans.as_ptr().cast();
+    let nr = spans.len().min(MOST_SPANS) as u32;
     let entry = match (request.kind(), spans) {
         (Kind::Write, [one]) => opcode::Write::new(descriptor, one.start(), len_of(one.len()))
             .offset(pos)
             .build(),
-        (Kind::Write, _) => {
-            let nr = spans.len().min(MOST_SPANS) as u32;
-            // A `Span` has the layout of the kernel's `iovec`.
-            opcode::Writev::new(descriptor, spans.as_ptr().cast(), nr)
-                .offset(pos)
-                .build()
-        }
+        (Kind::Write, _) => opcode::Writev::new(descriptor, list, nr)
+            .offset(pos)
+            .build(),
         (_, [one]) => opcode::Read::new(descriptor, one.start(), len_of(one.len()))
             .offset(pos)
             .build(),
-        _ => {
-            let nr = spans.len().min(MOST_SPANS) as u32;
-            opcode::Readv::new(descriptor, spans.as_ptr().cast(), nr)
-                .offset(pos)
-                .build()
-        }
+        _ => opcode::Readv::new(descriptor, list, nr).offset(pos).build(),
     };
     entry.user_data(u64::from(number))
 }
@@ -547,17 +543,21 @@ mod tests {
         let words: Vec<_> = (0..512)
             .map(|_| std::sync::atomic::AtomicU64::new(0))
             .collect();
-        for _ in 0..room {
+        let read = || {
             let span = Span::new(words.as_ptr().cast_mut().cast(), 4096);
             // SAFETY: (a) the words outlive the ring; (b) nothing reads them before `give_up`.
             let request = unsafe { Request::read(0, span, Box::new(|_: io::Result<usize>| ())) };
-            assert!(ring.begin(Job::new(file.clone(), request)).is_none());
+            Job::new(file.clone(), request)
+        };
+        for _ in 0..room {
+            assert!(ring.begin(read()).is_none());
         }
         assert_eq!((ring.room(), ring.nr_in_flight()), (0, room));
         // Proceed as if the kernel rejected all calls.
         let mut nr_back = 0;
         ring.give_up(|outcome| nr_back += usize::from(matches!(outcome, Outcome::Calls(_))));
-        assert_eq!((nr_back, ring.nr_in_flight(), ring.room()), (room, 0, 0));
+        assert_eq!((nr_back, ring.nr_in_flight()), (room, 0));
+        assert!(matches!(ring.begin(read()), Some(Outcome::Calls(_))));
         // The kernel never consumes the entries in the queue, and no request completes.
         ring.enter(0).unwrap();
         assert_eq!(ring.reap(|_| panic!("a completion")), 0);

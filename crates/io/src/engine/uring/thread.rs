@@ -34,10 +34,10 @@ use pagewell_sync::thread::spawn;
 
 use super::lane::Pool;
 use super::ring::{Outcome, Ring, Use};
-use crate::engine::choice::{Refusal, UringSettings};
 use crate::engine::interface::Engine as _;
 use crate::engine::job::{Job, Steps as _};
-use crate::engine::queue::{OfStorage, Queue};
+use crate::engine::queue::Queue;
+use crate::engine::settings::{Refusal, UringSettings};
 
 #[derive(Debug)]
 pub(super) struct Inbox {
@@ -93,24 +93,6 @@ impl Turn {
         }
         Signal::Wake
     }
-
-    /// Records that the thread has taken the jobs that it can start.
-    fn park(&mut self) {
-        self.is_parked = true;
-    }
-
-    /// Records that the thread will check the queue before it waits again.
-    fn unpark(&mut self) {
-        self.is_parked = false;
-    }
-
-    fn give_up(&mut self) {
-        self.phase = Phase::Unusable;
-    }
-
-    fn listens(self) -> bool {
-        self.phase == Phase::Running
-    }
 }
 
 impl Inbox {
@@ -125,7 +107,8 @@ impl Inbox {
             if state.turn.phase == Phase::Unusable {
                 back.extend(jobs);
             } else {
-                jobs.into_iter().for_each(|job| state.queue.push(job));
+                jobs.into_iter()
+                    .for_each(|job| state.queue.push(job.key(), job));
             }
             state.turn.pushed(state.queue.nr_ready())
         });
@@ -266,11 +249,7 @@ impl Thread {
         loop {
             self.listen();
             let is_over = self.take(&mut jobs);
-            for job in jobs.drain(..) {
-                let key = job.key();
-                let outcome = self.ring.begin(job);
-                outcomes.extend(outcome.map(|outcome| (key, outcome)));
-            }
+            outcomes.extend(jobs.drain(..).filter_map(|job| self.ring.begin(job)));
             let is_idle = self.ring.nr_in_flight() == 0 && outcomes.is_empty();
             if is_over && is_idle && !self.is_listening {
                 return;
@@ -278,7 +257,7 @@ impl Thread {
             // With outcomes to settle, only poll: other threads may wait for them.
             let nr = usize::from(outcomes.is_empty());
             if self.ring.enter(nr).is_err() {
-                self.ring.give_up(|outcome| outcomes.extend(keyed(outcome)));
+                self.ring.give_up(|outcome| outcomes.push(outcome));
                 self.settle(&mut outcomes);
                 return self.finish();
             }
@@ -287,11 +266,11 @@ impl Thread {
         }
     }
 
-    fn reap(&mut self, outcomes: &mut Vec<(usize, Outcome)>) {
+    fn reap(&mut self, outcomes: &mut Vec<Outcome>) {
         let is_listening = &mut self.is_listening;
         self.ring.reap(|outcome| match outcome {
             Outcome::Other => *is_listening = false,
-            outcome => outcomes.extend(keyed(outcome)),
+            outcome => outcomes.push(outcome),
         });
     }
 
@@ -299,12 +278,12 @@ impl Thread {
     /// workers perform queued and later jobs. The kernel completes its jobs because this thread
     /// makes other system calls ([`Use::OneThread`]).
     fn finish(mut self) {
-        self.inbox.lock().turn.give_up();
+        self.inbox.lock().turn.phase = Phase::Unusable;
         let mut outcomes = Vec::new();
         let mut jobs = Vec::new();
         loop {
             self.take(&mut jobs);
-            outcomes.extend(jobs.drain(..).map(|job| (job.key(), Outcome::Calls(job))));
+            outcomes.extend(jobs.drain(..).map(Outcome::Calls));
             self.reap(&mut outcomes);
             let is_at_rest = outcomes.is_empty() && self.ring.nr_in_flight() == 0;
             self.settle(&mut outcomes);
@@ -318,36 +297,35 @@ impl Thread {
     /// Takes jobs that may be started, as far as the ring has room, and parks. Returns `true` if
     /// the engine was dropped and no job is left.
     fn take(&mut self, jobs: &mut Vec<Job>) -> bool {
-        let room = match self.ring.is_given_up() {
-            true => usize::MAX,
-            false => self.ring.room(),
-        };
+        let room = self.ring.room();
         let mut state = self.inbox.lock();
         while jobs.len() < room
-            && let Some(job) = state.queue.pop()
+            && let Some((_, job)) = state.queue.pop()
         {
             jobs.push(job);
         }
         // If the ring has no room, the thread checks the queue again after the next completion.
-        state.turn.park();
+        state.turn.is_parked = true;
         state.turn.phase == Phase::Closing && state.queue.is_at_rest()
     }
 
-    fn settle(&self, outcomes: &mut Vec<(usize, Outcome)>) {
+    fn settle(&self, outcomes: &mut Vec<Outcome>) {
         if outcomes.is_empty() {
             return;
         }
         {
             let mut state = self.inbox.lock();
             // The thread checks the queue before it waits again, so pushes need no wake-up.
-            state.turn.unpark();
-            for (key, _) in outcomes.iter() {
-                state.queue.done(*key);
+            state.turn.is_parked = false;
+            for outcome in outcomes.iter() {
+                if let Outcome::Done(job, _) | Outcome::Calls(job) = outcome {
+                    state.queue.done(job.key());
+                }
             }
         }
         let mut others = Vec::new();
         keep_wakers(|| {
-            for (_, outcome) in outcomes.drain(..) {
+            for outcome in outcomes.drain(..) {
                 match outcome {
                     Outcome::Done(job, result) if job.request().is_prompt() => job.complete(result),
                     outcome => others.push(outcome),
@@ -366,7 +344,7 @@ impl Thread {
 
     /// Pushes a read of the event, unless one is in flight or the engine was dropped.
     fn listen(&mut self) {
-        if self.is_listening || !self.inbox.lock().turn.listens() {
+        if self.is_listening || self.inbox.lock().turn.phase != Phase::Running {
             return;
         }
         let descriptor = types::Fd(self.inbox.event.as_raw_fd());
@@ -377,14 +355,6 @@ impl Thread {
         unsafe { self.ring.push_other(entry) };
         self.is_listening = true;
     }
-}
-
-fn keyed(outcome: Outcome) -> Option<(usize, Outcome)> {
-    let key = match &outcome {
-        Outcome::Done(job, _) | Outcome::Calls(job) => job.key(),
-        Outcome::Other => return None,
-    };
-    Some((key, outcome))
 }
 
 impl Drop for Thread {
@@ -467,12 +437,12 @@ mod tests {
             // Steps of the thread, as in `Thread::run`.
             match self.at {
                 At::Listen => add(|world| {
-                    world.is_listening |= world.turn.listens();
+                    world.is_listening |= world.turn.phase == Phase::Running;
                     world.at = At::Take;
                 }),
                 At::Take => add(|world| {
                     world.nr_in_flight += std::mem::take(&mut world.nr_queued);
-                    world.turn.park();
+                    world.turn.is_parked = true;
                     world.at = At::Begin(world.turn.phase == Phase::Closing);
                 }),
                 At::Begin(is_over) => {
@@ -488,7 +458,7 @@ mod tests {
                         world.is_listening = false;
                     }
                     if std::mem::take(&mut world.nr_completed) != 0 {
-                        world.turn.unpark();
+                        world.turn.is_parked = false;
                     }
                     world.at = At::Listen;
                 }),

@@ -127,13 +127,16 @@ macro_rules! pieces {
     };
 }
 
-/// `loops!(unaligned move, aligned move, width, end, [nine registers])`: defines `forward` and
-/// `backward`, which copy five times the width or more.
+/// `loops!(unaligned move, aligned move, width, end, clear, [nine registers], [i, ..])`: defines
+/// `forward` and `backward`, which copy five times the width or more, and `zero`, whose iteration
+/// stores 64 bytes, by a move of the first register, which `clear` zeros, at each `i` times the
+/// width.
 macro_rules! loops {
     (
-        $move:expr, $aligned:expr, $width:literal, $end:literal,
+        $move:expr, $aligned:expr, $width:literal, $end:literal, $clear:expr,
         [$r0:literal, $r1:literal, $r2:literal, $r3:literal, $r4:literal,
-         $r5:literal, $r6:literal, $r7:literal, $r8:literal]
+         $r5:literal, $r6:literal, $r7:literal, $r8:literal],
+        [$($i:literal),+]
     ) => {
         /// Copies in ascending order. Safety: as for [`copy`], and `len` is at least 5 widths. The
         /// first move and the last four are unaligned. Between them, each iteration makes four
@@ -223,16 +226,7 @@ macro_rules! loops {
                 );
             }
         }
-    };
-}
 
-/// `zeros!(unaligned move, aligned move, width, end, clear, register, [i, ..])`: defines `zero`, a
-/// loop like `forward` whose iteration stores 64 bytes, by a move at each `i` times the width.
-macro_rules! zeros {
-    (
-        $move:expr, $aligned:expr, $width:literal, $end:literal,
-        $clear:expr, $register:literal, [$($i:literal),+]
-    ) => {
         /// Zeros 64 bytes or more. Safety: (b) and (d) of [`copy`].
         #[inline(always)]
         pub(in super::super) unsafe fn zero(dst: *mut u8, len: usize) {
@@ -241,7 +235,7 @@ macro_rules! zeros {
             unsafe {
                 vector_asm!(
                     $clear,
-                    concat!($move, " [{dst}], ", $register),
+                    concat!($move, " [{dst}], ", $r0),
                     // From here on, `len` is the address of the last 64 bytes.
                     "lea {len}, [{dst} + {len} - 64]",
                     concat!("add {dst}, ", $width),
@@ -250,12 +244,12 @@ macro_rules! zeros {
                     "jae 3f",
                     ".p2align 5",
                     "2:",
-                    $(concat!($aligned, " [{dst} + ", $i, "*", $width, "], ", $register),)+
+                    $(concat!($aligned, " [{dst} + ", $i, "*", $width, "], ", $r0),)+
                     "add {dst}, 64",
                     "cmp {dst}, {len}",
                     "jb 2b",
                     "3:",
-                    $(concat!($move, " [{len} + ", $i, "*", $width, "], ", $register),)+
+                    $(concat!($move, " [{len} + ", $i, "*", $width, "], ", $r0),)+
                     $end,
                     dst = inout(reg) dst => _,
                     len = inout(reg) len => _

@@ -26,17 +26,10 @@ pub(super) mod sse2 {
         sse!("movaps"),
         "16",
         "",
+        sse!(clear),
         [
             "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8"
-        ]
-    );
-    zeros!(
-        sse!("movups"),
-        sse!("movaps"),
-        "16",
-        "",
-        sse!(clear),
-        "xmm0",
+        ],
         ["0", "1", "2", "3"]
     );
 }
@@ -70,17 +63,10 @@ pub(super) mod avx {
         "vmovdqa",
         "32",
         "vzeroupper",
+        "vxorps xmm0, xmm0, xmm0",
         [
             "ymm0", "ymm1", "ymm2", "ymm3", "ymm4", "ymm5", "ymm6", "ymm7", "ymm8"
-        ]
-    );
-    zeros!(
-        "vmovdqu",
-        "vmovdqa",
-        "32",
-        "vzeroupper",
-        "vxorps xmm0, xmm0, xmm0",
-        "ymm0",
+        ],
         ["0", "1"]
     );
 }
@@ -121,17 +107,10 @@ pub(super) mod avx512 {
         "vmovdqa64",
         "64",
         "",
+        "vpxorq zmm16, zmm16, zmm16",
         [
             "zmm16", "zmm17", "zmm18", "zmm19", "zmm20", "zmm21", "zmm22", "zmm23", "zmm24"
-        ]
-    );
-    zeros!(
-        "vmovdqu64",
-        "vmovdqa64",
-        "64",
-        "",
-        "vpxorq zmm16, zmm16, zmm16",
-        "zmm16",
+        ],
         ["0"]
     );
 }

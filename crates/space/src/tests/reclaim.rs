@@ -1,5 +1,6 @@
-//! Tests of compaction with a source that reclaims frames during it.
+//! Tests with a source that reclaims frames: of compaction, and of changes that lack a table.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_frame::{
@@ -8,12 +9,15 @@ use pagewell_frame::{
 use pagewell_sync::atomic::{AtomicUsize, Ordering};
 use pagewell_sync::{Mutex, lock};
 
-use crate::areas::options::Policy;
-use crate::mm::space::Spaces;
+use crate::areas::options::{MapOptions, Policy};
+use crate::change::fork::ForkMode;
+use crate::error::Error;
+use crate::mm::space::{Space, Spaces};
 use crate::motion::compact::BATCH;
 use crate::supply::source::FrameSource;
 use crate::supply::view;
 use crate::words::counts::Counts;
+use crate::words::pte::Protection;
 
 const PAGE: u64 = FRAME_BYTES as u64;
 
@@ -21,8 +25,24 @@ const PAGE: u64 = FRAME_BYTES as u64;
 struct Keeper {
     pool: FramePool,
     kept: Mutex<Vec<FrameNr>>,
+    /// Frames that `make_clean` adds to the reserve.
+    dirty: Mutex<Vec<FrameNr>>,
     nr_asked: AtomicUsize,
     nr_isolated: AtomicUsize,
+}
+
+impl Keeper {
+    fn new(nr_frames: usize) -> Arc<Self> {
+        let mut config = PoolConfig::new(nr_frames);
+        config.nodes = Nodes::Unbound(1);
+        Arc::new(Self {
+            pool: FramePool::new(&config).unwrap(),
+            kept: Mutex::default(),
+            dirty: Mutex::default(),
+            nr_asked: AtomicUsize::new(0),
+            nr_isolated: AtomicUsize::new(0),
+        })
+    }
 }
 
 impl FrameSource for Arc<Keeper> {
@@ -46,20 +66,21 @@ impl FrameSource for Arc<Keeper> {
         let kept = lock(&self.kept).pop()?;
         Some(view::withheld(&self.pool, kept))
     }
+
+    fn make_clean(&self, order: Order, _: Place) -> bool {
+        let dirty = (order == Order::ZERO).then(|| std::mem::take(&mut *lock(&self.dirty)));
+        let cleaned = dirty.unwrap_or_default();
+        let is_cleaned = !cleaned.is_empty();
+        lock(&self.kept).extend(cleaned);
+        is_cleaned
+    }
 }
 
 /// Regression test: up to 63 pages stayed isolated during the reclaim for the next page. Other
 /// threads could not migrate them, writes copied them, and unmapping did not free their frames.
 #[test]
 fn no_page_is_isolated_while_room_is_made() {
-    let mut config = PoolConfig::new(1024);
-    config.nodes = Nodes::Unbound(1);
-    let keeper = Arc::new(Keeper {
-        pool: FramePool::new(&config).unwrap(),
-        kept: Mutex::default(),
-        nr_asked: AtomicUsize::new(0),
-        nr_isolated: AtomicUsize::new(0),
-    });
+    let keeper = Keeper::new(1024);
     let spaces = Spaces::from_source(Arc::clone(&keeper));
     let space = spaces.space().unwrap();
     let area = space.map(1024 * PAGE, Policy::Local).unwrap();
@@ -114,4 +135,34 @@ fn no_page_is_isolated_while_room_is_made() {
     }
     let stats = keeper.pool.stats();
     assert_eq!(stats.nr_available(), stats.nr_frames);
+}
+
+type Change = fn(&Space, Range<u64>) -> Result<(), Error>;
+
+/// Regression test: in areas of large pages, a change that lacked a frame for a table had the
+/// source clean a large block, and failed if it had none.
+#[test]
+fn a_change_that_lacks_a_table_waits_for_a_single_frame() {
+    let changes: [Change; 4] = [
+        |space, _| space.fork_with(ForkMode::Copy).map(drop),
+        |space, page| space.unmap(page),
+        |space, page| space.protect(page, Protection::Read),
+        |space, page| space.move_to_free(page).map(drop),
+    ];
+    for (nr, change) in changes.into_iter().enumerate() {
+        let keeper = Keeper::new(1024);
+        let spaces = Spaces::from_source(Arc::clone(&keeper));
+        let space = spaces.space().unwrap();
+        let options = MapOptions::new().page_bytes(1 << 20);
+        let area = space.map_with(2 << 20, &options).unwrap();
+        space.write(area.start, b"large").unwrap();
+        let fork = space.fork().unwrap();
+        let supply = &spaces.shared.supply;
+        let free = std::iter::from_fn(|| supply.alloc(Order::ZERO, Place::Anywhere));
+        let free: Vec<_> = free.map(UniqueFrame::into_withheld).collect();
+        lock(&keeper.dirty).extend(free);
+        let changed = change(&space, area.start..area.start + (1 << 20));
+        assert_eq!(changed, Ok(()), "change {nr}");
+        spaces.verify(&[&space, &fork]).unwrap();
+    }
 }

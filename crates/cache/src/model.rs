@@ -5,14 +5,12 @@ use std::sync::Arc;
 use pagewell_frame::{FramePool, HugePages, Nodes, PoolConfig};
 use pagewell_io::MemoryBackend;
 
-use crate::base::page::PageSize;
 use crate::dirty::commits::Sync as What;
 use crate::dirty::handles::Handle;
 use crate::dirty::writes::{Access, WriteOptions};
 use crate::files::opened::Opened;
 use crate::files::serve::files_of;
 use crate::files::state::Files;
-use crate::mapping::record::How;
 use crate::read::reader::{ReadPath, Reader};
 use crate::spaces::frames::CacheFrames;
 use crate::spaces::mapped::MappedFile;
@@ -52,16 +50,8 @@ impl ModelCache {
     /// Opens a file with these bytes.
     pub fn file(&self, bytes: Vec<u8>) -> ModelFile {
         let backend = MemoryBackend::writable(bytes);
-        let (backend, path) = (Arc::new(backend), "model".into());
         let access = Access::Write(WriteOptions::default());
-        let opened = Opened::of_backend(
-            &self.files,
-            backend,
-            path,
-            PageSize::SMALLEST,
-            How::of(access),
-        );
-        let (mapping, _) = opened.expect("a small file");
+        let mapping = Opened::simple(&self.files, backend, access);
         ModelFile { mapping }
     }
 

@@ -21,19 +21,21 @@ mod writes;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::base::page::PageSize;
+use crate::base::slot::State;
 use crate::dirty::commits::Sync as What;
 use crate::dirty::writes::{Access, WriteOptions};
 use crate::files::opened::Opened;
 use crate::files::serve::files_of;
 use crate::files::state::Files;
 use crate::index::token::Token;
-use crate::mapping::record::{How, Mapping};
-use crate::read::lookup::Lookup;
+use crate::mapping::record::Mapping;
+use crate::read::fill::{Fill, Filler};
+use crate::read::lookup::{Found, Lookup};
 use crate::read::reader::{FastRead, ReadPath, Reader};
 use crate::read::viewer::{View, Viewer};
 use crate::supply::clock::Marks;
 use crate::supply::evict::Evictor;
+use crate::supply::leaves::Leaves;
 use crate::supply::parts::Supply;
 use crate::supply::reclaim::reclaimer::Reclaimer;
 use crate::write::growth::{Grower, Writer};
@@ -51,6 +53,8 @@ use pagewell_io_testing::{Fault, FaultBackend};
 const OURS: u8 = 0xA1;
 const FOREIGN: u8 = 0xF0;
 
+const HALF: usize = FRAME_BYTES / 2;
+
 fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     if builder.preemption_bound.is_none() {
@@ -58,6 +62,22 @@ fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     }
     builder.max_branches = 20_000;
     builder.check(model);
+}
+
+/// Explores a model of one open file. Asserts that afterwards all its pages can be evicted, and
+/// that every frame is free when it is closed.
+fn explore_file<B>(
+    preemptions: usize,
+    pool: impl Fn() -> Arc<Files> + Send + Sync + 'static,
+    open: impl Fn(&Arc<Files>) -> (Opened, B) + Send + Sync + 'static,
+    model: impl Fn(&Arc<Files>, Arc<Mapping>, B) + Send + Sync + 'static,
+) {
+    explore(preemptions, move || {
+        let files = pool();
+        let (mapping, backend) = open(&files);
+        model(&files, Arc::clone(mapping.mapping()), backend);
+        assert_clean_and_at_rest(&files, mapping);
+    });
 }
 
 /// Starts a thread that has a reference to `value`.
@@ -69,8 +89,12 @@ fn spawn<T: Send + std::marker::Sync + 'static, R: Send + 'static>(
     loom::thread::spawn(move || work(value))
 }
 
-fn pool(nr_frames: usize) -> Arc<Files> {
-    pool_of(nr_frames, 1)
+fn pool<const FRAMES: usize>() -> Arc<Files> {
+    pool_of(FRAMES, 1)
+}
+
+fn two_nodes<const FRAMES: usize>() -> Arc<Files> {
+    pool_of(FRAMES, 2)
 }
 
 fn pool_of(nr_frames: usize, nr_nodes: usize) -> Arc<Files> {
@@ -80,8 +104,8 @@ fn pool_of(nr_frames: usize, nr_nodes: usize) -> Arc<Files> {
     files_of(FramePool::new(&config).expect("a small pool"))
 }
 
-fn mapping(files: &Arc<Files>, nr_pages: usize) -> Opened {
-    mapping_of(files, vec![OURS; nr_pages * FRAME_BYTES])
+fn mapping<const PAGES: usize>(files: &Arc<Files>) -> (Opened, ()) {
+    (mapping_of(files, vec![OURS; PAGES * FRAME_BYTES]), ())
 }
 
 fn mapping_of(files: &Arc<Files>, bytes: Vec<u8>) -> Opened {
@@ -90,14 +114,7 @@ fn mapping_of(files: &Arc<Files>, bytes: Vec<u8>) -> Opened {
 }
 
 fn open(files: &Arc<Files>, backend: impl pagewell_io::Backend) -> Opened {
-    open_for(files, backend, Access::Read)
-}
-
-fn open_for(files: &Arc<Files>, backend: impl pagewell_io::Backend, access: Access) -> Opened {
-    let (backend, path) = (Arc::new(backend), "model".into());
-    Opened::of_backend(files, backend, path, PageSize::SMALLEST, How::of(access))
-        .expect("a small file")
-        .0
+    Opened::simple(files, backend, Access::Read)
 }
 
 fn warm(mapping: &Mapping, page: u64) -> FrameNr {
@@ -113,6 +130,46 @@ fn read_optimistically(mapping: &Mapping, page: u64) -> Option<Vec<u8>> {
         FastRead::Done => Some(buf),
         FastRead::Fallback => None,
     }
+}
+
+/// Starts a thread that reads page 0 once. All its bytes are one of `expected`.
+fn optimistic_reader(mapping: &Arc<Mapping>, expected: &'static [u8]) -> JoinHandle<()> {
+    spawn(mapping, move |mapping| {
+        if let Some(bytes) = read_optimistically(&mapping, 0) {
+            let byte = only_byte(&bytes);
+            assert!(expected.contains(&byte), "foreign bytes: {byte:x}");
+        }
+    })
+}
+
+/// Pins page 0 if it is present in the slot that this thread has seen, and reads it twice.
+fn pin_seen(mapping: &Mapping) {
+    if let Some(seen) = mapping.index().look(0)
+        && matches!(seen.slot.state(), State::Present(_))
+        && let Ok(Some(Found { reference, .. })) = Lookup(mapping).try_get_seen(seen)
+    {
+        for _ in 0..2 {
+            assert_ours(&copy_of(&reference));
+        }
+    }
+}
+
+/// While a thread calls `look`, page 0 is evicted, and filled again in its reused frame and slot.
+fn vs_evict_and_reuse(look: impl Fn(&Mapping) + Send + Sync + Copy + 'static) {
+    explore_file(3, pool::<4>, mapping::<1>, move |files, mapping, _| {
+        let frame = warm(&mapping, 0);
+        let looker = spawn(&mapping, move |mapping| look(&mapping));
+        if let Some(unique) = evict(files.supply(), frame) {
+            scribble(&unique);
+            drop(unique);
+            if let Ok(Fill::Filled(reference, _)) = Filler(&mapping).fill(0, 1) {
+                assert_eq!(reference.frame(), frame, "another frame");
+                drop(reference);
+                drop(Lookup(&mapping).get(0, || 1));
+            }
+        }
+        looker.join().unwrap();
+    });
 }
 
 fn token(mapping: &Mapping, page: u64) -> Option<Token> {
@@ -132,10 +189,7 @@ fn read(mapping: &Mapping, page: u64, path: ReadPath) -> Vec<u8> {
 }
 
 fn assert_ours(bytes: &[u8]) {
-    assert!(
-        bytes.iter().all(|b| *b == OURS),
-        "foreign bytes: {bytes:x?}"
-    );
+    assert!(bytes.iter().all(|b| *b == OURS), "foreign: {bytes:x?}");
 }
 
 fn scribble(unique: &UniqueFrame<'_>) {
@@ -161,6 +215,16 @@ fn append(mapping: &Mapping, bytes: &[u8]) -> Range<u64> {
     Grower(mapping).append_bytes(bytes, 0).expect("room")
 }
 
+fn flush(mapping: &Mapping) {
+    Flusher(mapping).flush(0..1).expect("a healthy storage");
+}
+
+/// Creates the leaf of `page` if it is missing. Returns its frame.
+fn make_leaf(mapping: &Mapping, page: u64) -> FrameNr {
+    let made = Leaves(mapping.supply()).leaf_or_new(mapping.index(), mapping.number(), page);
+    made.expect("a frame").reference.frame()
+}
+
 fn leaf_frame(mapping: &Mapping) -> FrameNr {
     let leaf = mapping.index().leaf(mapping.claims(), 0).expect("a leaf");
     leaf.reference.frame()
@@ -170,12 +234,6 @@ fn assert_at_rest(files: &Files) {
     files.supply().pool().verify().expect("a consistent pool");
     let stats = files.supply().pool().stats();
     assert_eq!(stats.nr_available(), stats.nr_frames, "a frame was lost");
-}
-
-/// Closes the file, and asserts that then every frame is free.
-fn assert_closed_and_at_rest(files: &Files, mapping: Opened) {
-    drop(mapping);
-    assert_at_rest(files);
 }
 
 fn other_node(files: &Files, frame: FrameNr) -> usize {
@@ -207,18 +265,34 @@ impl pagewell_io::Backend for SharedBackend {
     }
 }
 
-/// Opens a file with these bytes for reading. Returns its backend too.
-fn shared(files: &Arc<Files>, bytes: Vec<u8>) -> (Opened, Arc<FaultBackend<MemoryBackend>>) {
-    let backend = FaultBackend::new(MemoryBackend::new(bytes), |_, _| Fault::None);
-    let backend = Arc::new(backend);
+/// Opens a file of half a page for reading. Returns its backend too.
+fn shared_half(files: &Arc<Files>) -> (Opened, Arc<FaultBackend<MemoryBackend>>) {
+    shared_of(files, HALF)
+}
+
+fn shared<const PAGES: usize>(files: &Arc<Files>) -> (Opened, Arc<FaultBackend<MemoryBackend>>) {
+    shared_of(files, PAGES * FRAME_BYTES)
+}
+
+fn shared_of(files: &Arc<Files>, len: usize) -> (Opened, Arc<FaultBackend<MemoryBackend>>) {
+    let content = MemoryBackend::new(vec![OURS; len]);
+    let backend = Arc::new(FaultBackend::new(content, |_, _| Fault::None));
     (open(files, SharedBackend(Arc::clone(&backend))), backend)
 }
 
 fn writable_on(files: &Arc<Files>, backend: impl pagewell_io::Backend) -> Opened {
-    open_for(files, backend, Access::Write(WriteOptions::default()))
+    Opened::simple(files, backend, Access::Write(WriteOptions::default()))
 }
 
-fn cold(files: &Arc<Files>, len: usize) -> (Opened, Arc<MemoryBackend>) {
+fn cold_half(files: &Arc<Files>) -> (Opened, Arc<MemoryBackend>) {
+    cold_of(files, HALF)
+}
+
+fn cold<const PAGES: usize>(files: &Arc<Files>) -> (Opened, Arc<MemoryBackend>) {
+    cold_of(files, PAGES * FRAME_BYTES)
+}
+
+fn cold_of(files: &Arc<Files>, len: usize) -> (Opened, Arc<MemoryBackend>) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; len]));
     (writable_on(files, seen(&backend)), backend)
 }
@@ -235,16 +309,18 @@ fn seen(backend: &Arc<MemoryBackend>) -> FaultBackend<Arc<MemoryBackend>> {
 }
 
 fn writable(files: &Arc<Files>) -> (Opened, Arc<MemoryBackend>) {
-    let (mapping, backend) = cold(files, FRAME_BYTES);
+    let (mapping, backend) = cold::<1>(files);
     warm(&mapping, 0);
     (mapping, backend)
 }
 
 fn write(mapping: &Mapping, page: u64, byte: u8) {
-    let n = Writer(mapping)
-        .write_bytes(&[byte; FRAME_BYTES], page * FRAME_BYTES as u64, 0)
-        .expect("a writable page");
-    assert_eq!(n, FRAME_BYTES);
+    write_at(mapping, page * FRAME_BYTES as u64, &[byte; FRAME_BYTES]);
+}
+
+fn write_at(mapping: &Mapping, pos: u64, bytes: &[u8]) {
+    let n = Writer(mapping).write_bytes(bytes, pos, 0);
+    assert_eq!(n.expect("a writable page"), bytes.len());
 }
 
 #[track_caller]
@@ -275,14 +351,24 @@ fn sync(mapping: &Mapping) {
         .expect("a healthy storage");
 }
 
+/// Asserts that page 0 has `byte` in all places, also in the backend after a sync.
+#[track_caller]
+fn assert_synced(mapping: &Mapping, backend: &MemoryBackend, byte: u8) {
+    assert_eq!(only_byte(&read(mapping, 0, ReadPath::Referenced)), byte);
+    sync(mapping);
+    assert_eq!(only_byte(&stored(backend)), byte);
+}
+
 fn is_dirty(mapping: &Mapping) -> bool {
-    let writes = mapping.writes_if_any().expect("a file that is written to");
-    writes.any_dirty(0..1).is_some()
+    let writes = mapping.writes_if_any();
+    writes.is_some_and(|writes| writes.any_dirty(0..1).is_some())
 }
 
 /// Asserts that after a sync all pages can be evicted, and that then every frame is free.
 fn assert_clean_and_at_rest(files: &Files, mapping: Opened) {
-    sync(&mapping);
+    if mapping.writes_if_any().is_some() {
+        sync(&mapping);
+    }
     assert!(!is_dirty(&mapping));
     assert_eq!(
         files.shared.pressure.nr_unclean(),
@@ -290,12 +376,11 @@ fn assert_clean_and_at_rest(files: &Files, mapping: Opened) {
         "pages are unclean after a sync"
     );
     Reclaimer(files.supply()).evict_pages(usize::MAX);
-    let is_cached = |seen: crate::index::file_index::Seen<'_>| {
-        seen.slot.state() != crate::base::slot::State::Empty
-    };
+    let seen = mapping.index().look(0);
     assert!(
-        !mapping.index().look(0).is_some_and(is_cached),
+        seen.is_none_or(|seen| seen.slot.state() == State::Empty),
         "a clean page was not evicted"
     );
-    assert_closed_and_at_rest(files, mapping);
+    drop(mapping);
+    assert_at_rest(files);
 }

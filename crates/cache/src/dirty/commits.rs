@@ -59,14 +59,15 @@ pub(crate) struct Commit {
     ended: Condvar,
 }
 
-#[derive(Debug)]
-enum Outcome {
-    Returned(Result<(), Error>),
-    Unwound,
-}
+/// Result of the leader's sync, unless the leader has unwound.
+type Outcome = Result<Result<(), Error>, Unwound>;
 
 #[derive(Debug)]
 pub(crate) struct Unwound;
+
+fn copy_of(result: &Result<(), Error>) -> Result<(), Error> {
+    result.as_ref().copied().map_err(Error::copied)
+}
 
 #[derive(Debug)]
 #[must_use]
@@ -107,29 +108,18 @@ impl Commits {
 }
 
 impl Commit {
-    pub(crate) fn wait(&self) -> Result<Result<(), Error>, Unwound> {
-        let mut outcome = lock(&self.outcome);
-        loop {
-            match &*outcome {
-                Some(Outcome::Returned(Ok(()))) => return Ok(Ok(())),
-                Some(Outcome::Returned(Err(error))) => return Ok(Err(error.copied())),
-                Some(Outcome::Unwound) => return Err(Unwound),
-                None => {}
-            }
-            outcome = self
-                .ended
-                .wait(outcome)
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+    pub(crate) fn wait(&self) -> Outcome {
+        let outcome = lock(&self.outcome);
+        let ended = self.ended.wait_while(outcome, |outcome| outcome.is_none());
+        match &*ended.unwrap_or_else(std::sync::PoisonError::into_inner) {
+            Some(Ok(result)) => Ok(copy_of(result)),
+            Some(Err(Unwound)) | None => Err(Unwound),
         }
     }
 
     /// Step 6. Has no effect if the commit already has an outcome.
     fn end(&self, outcome: Outcome) {
-        let mut ended = lock(&self.outcome);
-        if ended.is_none() {
-            *ended = Some(outcome);
-        }
-        drop(ended);
+        lock(&self.outcome).get_or_insert(outcome);
         self.ended.notify_all();
     }
 }
@@ -149,15 +139,14 @@ impl Lead<'_> {
 
     /// Step 6.
     pub(crate) fn end(self, result: &Result<(), Error>) {
-        let copy = result.as_ref().copied().map_err(Error::copied);
-        self.commit.end(Outcome::Returned(copy));
+        self.commit.end(Ok(copy_of(result)));
     }
 }
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let _ = self.close();
-        self.commit.end(Outcome::Unwound);
+        self.commit.end(Err(Unwound));
     }
 }
 
@@ -171,10 +160,7 @@ mod tests {
     use crate::base::error::{ErrorKind, Op};
 
     /// Lets `nr` threads follow a commit that `lead` ends. Returns the outcomes that they got.
-    fn followers(
-        nr: usize,
-        lead: impl FnOnce(Lead<'_>),
-    ) -> Vec<Result<Result<(), Error>, Unwound>> {
+    fn followers(nr: usize, lead: impl FnOnce(Lead<'_>)) -> Vec<Outcome> {
         let commits = Commits::default();
         let Role::Lead(leader) = commits.join(Sync::Data) else {
             panic!("nobody else is there");

@@ -61,6 +61,8 @@ use crate::base::page::PageSize;
 use crate::base::page_hooks::is_in_page_hook;
 use crate::dirty::handles::{Handle, Handles};
 use crate::dirty::hook::InHook;
+#[cfg(any(test, loom))]
+use crate::dirty::writes::Access;
 use crate::dirty::writes::Writes;
 use crate::files::registry::{Begun, Origin, Share};
 use crate::files::same;
@@ -111,6 +113,14 @@ impl Opened {
                 .map_err(|error| error.with_path(&called))?;
         }
         Ok((opened, origin))
+    }
+
+    /// Opens a file with the smallest page size, for a test or a model.
+    #[cfg(any(test, loom))]
+    pub(crate) fn simple(files: &Arc<Files>, backend: impl Backend, access: Access) -> Self {
+        let (backend, path) = (Arc::new(backend), "file".into());
+        let opened = Self::of_backend(files, backend, path, PageSize::SMALLEST, How::of(access));
+        opened.expect("a small file").0
     }
 
     /// Checks that `backend`, which has this file's device and inode number, refers to this file.
@@ -201,10 +211,7 @@ impl Opened {
 
     fn tell_loss(&self, error: &Error) {
         use std::io::Write;
-        if !Flusher(self).would_lose() {
-            return;
-        }
-        if !self.has_no_handle() {
+        if !Flusher(self).would_lose() || !self.has_no_handle() {
             return;
         }
         // Standard error may be closed.

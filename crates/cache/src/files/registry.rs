@@ -10,7 +10,7 @@ use pagewell_sync::{Arc, Condvar, Mutex, Weak, lock};
 use crate::mapping::record::Mapping;
 use crate::mapping::users::Users;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Registry {
     tables: Mutex<Tables>,
     /// Notified when a mapping is registered or removed, and when an open for writing by path ends.
@@ -18,7 +18,7 @@ pub(crate) struct Registry {
     next_number: AtomicU64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Tables {
     /// Files that are being opened for writing by path, from before the file's lock is acquired
     /// until the file is registered or the open has failed. So a thread that finds a file locked by
@@ -49,18 +49,6 @@ pub(crate) enum Origin {
 }
 
 impl Registry {
-    pub(super) fn new() -> Self {
-        Self {
-            tables: Mutex::new(Tables {
-                opening: HashSet::new(),
-                by_file: HashMap::new(),
-                by_number: HashMap::new(),
-            }),
-            changed: Condvar::new(),
-            next_number: AtomicU64::new(0),
-        }
-    }
-
     /// Returns a strong reference to the open mapping of the file `id`, and whether the file was
     /// open. If it was not, `make` creates the mapping with the number that it gets. `make` is
     /// called, and its unused result dropped, without the registry lock, which the eviction of a

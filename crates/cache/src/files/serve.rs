@@ -116,7 +116,7 @@ pub(crate) fn files_with(
     let shared = PoolOwner::new(pagewell_sync::Arc::new(shared));
     let calls = Arc::clone(&shared.pressure.calls);
     let files = Arc::new(Files {
-        registry: Registry::new(),
+        registry: Registry::default(),
         engines,
         flushers: Flushers::new(calls, watch, serve),
         left: Mutex::new(Vec::new()),

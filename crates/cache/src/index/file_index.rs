@@ -321,16 +321,6 @@ impl Index {
         // the caller (`leaf_nr` acquires) or discarded before the caller entered the leaf. Threads
         // that find the entry wait for the publication of the frame, whose count is locked.
         self.root[leaf].store(entry_of(fresh.frame()), Ordering::Release);
-        self.publish_leaf(claims, owner, leaf, fresh)
-    }
-
-    fn publish_leaf<'s>(
-        &self,
-        claims: &'s Claims,
-        owner: u64,
-        leaf: usize,
-        frame: UniqueFrame<'s>,
-    ) -> Leaf<'s> {
         let floor = claims.version_floor();
         let slots = self.slots_of(leaf);
         for slot in slots {
@@ -339,7 +329,7 @@ impl Index {
             // only after the publication below.
             slot.store(Slot::empty_at(floor).bits(), Ordering::Relaxed);
         }
-        let frame = raw::publish_leaf(frame, (owner, leaf as u64), slots, floor);
+        let frame = raw::publish_leaf(fresh, (owner, leaf as u64), slots, floor);
         Leaf {
             reference: raw::published(&claims.pool, frame),
         }

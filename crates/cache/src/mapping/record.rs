@@ -1,10 +1,10 @@
 //! Record of an open file: its index, size and backend, and operations on only these.
 
+use std::io;
 use std::mem::offset_of;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fmt, io};
 
 use pagewell_frame::{FRAME_BYTES, FrameMeta, FrameNr, FramePool, Order};
 use pagewell_io::engine::{Job, Request, Target};
@@ -26,6 +26,7 @@ use crate::base::slot::{Slot, State};
 use crate::dirty::hook::InHook;
 use crate::dirty::page_set::PageSets;
 use crate::dirty::reserve::Reserve;
+use crate::dirty::service::{InStep, Step};
 use crate::dirty::writes::{Access, Storage, Writes};
 use crate::index::claim::{Claim, Claims, Leaf};
 use crate::index::file_index::Index;
@@ -145,11 +146,17 @@ impl How {
     }
 }
 
-fn told_size(backend: &dyn Backend, layout: Layout) -> io::Result<u64> {
-    let stored = backend.size()?;
-    layout
-        .size(stored)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, NoSuchSize(stored)))
+/// Queries the backend's size, and returns the size of the file that it encodes.
+fn told_size(backend: &dyn Backend, layout: Layout, op: Op) -> Result<u64, Error> {
+    let stored = backend.size().map_err(|error| Error::from_io(op, error))?;
+    layout.size(stored).ok_or_else(|| {
+        let why = format!(
+            "a stored size of {stored} bytes, less than a page, is invalid for a file with a page \
+             codec"
+        );
+        let source = io::Error::new(io::ErrorKind::InvalidData, why);
+        Error::new(ErrorKind::Corrupt, op).with_source(source)
+    })
 }
 
 fn layout_of(hooks: Option<&Hooks>, page_size: usize) -> Layout {
@@ -157,31 +164,6 @@ fn layout_of(hooks: Option<&Hooks>, page_size: usize) -> Layout {
         None => Layout::Plain,
         Some(_) => Layout::Pages(page_size as u64),
     }
-}
-
-#[derive(Debug)]
-struct NoSuchSize(u64);
-
-impl fmt::Display for NoSuchSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a stored size of {} bytes, less than a page, is invalid for a file with a page codec",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for NoSuchSize {}
-
-fn size_error(op: Op, error: io::Error) -> Error {
-    if error
-        .get_ref()
-        .is_some_and(|inner| inner.is::<NoSuchSize>())
-    {
-        return Error::new(ErrorKind::Corrupt, op).with_source(error);
-    }
-    Error::from_io(op, error)
 }
 
 #[derive(Debug)]
@@ -236,8 +218,8 @@ impl Mapping {
         } = how;
         let fail = |kind| Error::new(kind, Op::Open).with_path(&path);
         let layout = layout_of(hooks.as_ref(), page_size.bytes());
-        let told = told_size(&*backend, layout)
-            .map_err(|error| size_error(Op::Open, error).with_path(&path))
+        let told = told_size(&*backend, layout, Op::Open)
+            .map_err(|error| error.with_path(&path))
             .and_then(|size| match size {
                 0..=MAX_FILE_BYTES => Ok(size),
                 _ => Err(fail(ErrorKind::FileTooLarge)
@@ -338,19 +320,15 @@ impl Mapping {
     /// use [`check_home`](Self::check_home).
     #[inline]
     pub(crate) fn check_process(&self, op: Op) -> Result<(), Error> {
-        match self.shared.home.check_process(op) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.at_path(error)),
-        }
+        let checked = self.shared.home.check_process(op);
+        checked.map_err(|error| self.at_path(error))
     }
 
     /// Checks that this is the owning process, and that this thread may wait for other threads.
     #[inline]
     pub(crate) fn check_home(&self, op: Op) -> Result<(), Error> {
-        match self.shared.home.check(op) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.at_path(error)),
-        }
+        let checked = self.shared.home.check(op);
+        checked.map_err(|error| self.at_path(error))
     }
 
     #[cold]
@@ -367,13 +345,8 @@ impl Mapping {
         layout_of(self.hooks.as_ref(), self.page_size())
     }
 
-    pub(crate) fn ask_size(&self) -> io::Result<u64> {
-        told_size(&*self.backend, self.layout())
-    }
-
     pub(crate) fn asked_size(&self, op: Op) -> Result<u64, Error> {
-        self.ask_size()
-            .map_err(|error| size_error(op, error).with_path(&self.path))
+        told_size(&*self.backend, self.layout(), op).map_err(|error| error.with_path(&self.path))
     }
 
     pub(crate) fn writes_if_any(&self) -> Option<&Writes> {
@@ -466,6 +439,13 @@ impl Mapping {
     pub(crate) fn call_backend<R>(&self, call: impl FnOnce(&dyn Backend) -> R) -> R {
         let _in_program = ledger::enter("a backend", &Resource::ALL);
         call(&*self.backend)
+    }
+
+    /// Records a call of the backend or the callback of a file open for writing. The caller holds
+    /// the writeback lock.
+    pub(crate) fn begin_step(&self, step: Step) -> Option<InStep<'_>> {
+        let writes = self.writes_if_any()?;
+        Some(writes.service.begin_step(&self.shared.pressure, step))
     }
 
     pub(crate) fn engines(&self) -> &Arc<Engines> {

@@ -6,8 +6,8 @@ use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FrameNr, Order};
 
 use super::{
-    OURS, assert_at_rest, assert_clean_and_at_rest, explore, only_byte, other_node, pool, pool_of,
-    read, scribble, spawn, warm, writable, write,
+    OURS, assert_at_rest, explore, explore_file, only_byte, other_node, pool, read, scribble,
+    spawn, two_nodes, warm, writable, write,
 };
 use crate::files::opened::Opened;
 use crate::mapping::record::Mapping;
@@ -63,29 +63,24 @@ fn pinner(
 /// A write finds a hazard-protected page. The page moves, and a pin does not see the change.
 #[test]
 fn loom_announced_pin_vs_write() {
-    explore(2, || {
-        let files = pool(6);
-        let (mapping, _) = writable(&files);
+    explore_file(2, pool::<6>, writable, |files, mapping, _| {
         mark(&mapping);
-        let pinner = pinner(mapping.mapping(), |byte| byte == OURS || byte == 1);
+        let pinner = pinner(&mapping, |byte| byte == OURS || byte == 1);
         write(&mapping, 0, 1);
         if let Some(next) = files.supply().pool().alloc(mapping.order()) {
             scribble(&next);
         }
         pinner.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
-        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
 /// A scan ends the protection of a page, which is then evicted, but never while the page is pinned.
 #[test]
 fn loom_announced_pin_vs_evict() {
-    explore(2, || {
-        let files = pool(6);
-        let (mapping, _) = writable(&files);
+    explore_file(2, pool::<6>, writable, |files, mapping, _| {
         let frame = mark(&mapping);
-        let pinner = pinner(mapping.mapping(), |byte| byte == OURS);
+        let pinner = pinner(&mapping, |byte| byte == OURS);
         let evictor = Evictor(files.supply());
         // Queries the page's frame, so that the next scan may end its hazard protection.
         drop(evictor.try_evict(frame, Marks::Ignored));
@@ -95,7 +90,6 @@ fn loom_announced_pin_vs_evict() {
         }
         pinner.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), OURS);
-        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -103,7 +97,7 @@ fn loom_announced_pin_vs_evict() {
 #[test]
 fn loom_announced_pin_vs_cut() {
     explore(2, || {
-        let files = pool(6);
+        let files = pool::<6>();
         let (mapping, _) = writable(&files);
         mark(&mapping);
         let pinner = pinner(mapping.mapping(), |byte| byte == OURS);
@@ -120,29 +114,24 @@ fn loom_announced_pin_vs_cut() {
 
 #[test]
 fn loom_announced_pin_vs_move() {
-    explore(2, || {
-        let files = pool_of(8, 2);
-        let (mapping, _) = writable(&files);
+    explore_file(2, two_nodes::<8>, writable, |files, mapping, _| {
         let frame = mark(&mapping);
-        let node = other_node(&files, frame);
-        let pinner = pinner(mapping.mapping(), |byte| byte == OURS);
+        let node = other_node(files, frame);
+        let pinner = pinner(&mapping, |byte| byte == OURS);
         // The first try ends the protection, if no thread has the page pinned.
         let moved = (0..2).any(|_| move_page(&mapping, 0, node) == PageMove::Done);
         if moved && let Some(next) = files.supply().pool().alloc(mapping.order()) {
             scribble(&next);
         }
         pinner.join().unwrap();
-        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
 #[test]
 fn loom_mark_vs_write() {
-    explore(2, || {
-        let files = pool(6);
-        let (mapping, _) = writable(&files);
+    explore_file(2, pool::<6>, writable, |_, mapping, _| {
         warm(&mapping, 0);
-        let marker = spawn(mapping.mapping(), move |mapping| {
+        let marker = spawn(&mapping, move |mapping| {
             let found = Lookup(&mapping).get(0, || 1).expect("a readable page");
             Pinner(&mapping).note_counted(0, &found.reference);
             Pinner(&mapping).mark(0, &found.reference);
@@ -152,7 +141,6 @@ fn loom_mark_vs_write() {
         write(&mapping, 0, 1);
         marker.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 1);
-        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
@@ -177,7 +165,7 @@ fn owner(file: Opened) -> thread::JoinHandle<()> {
 #[test]
 fn loom_announced_owned_pin_vs_close() {
     explore(2, || {
-        let files = pool(6);
+        let files = pool::<6>();
         let (mapping, storage) = writable(&files);
         mark(&mapping);
         let owner = owner(mapping.clone());
@@ -197,7 +185,7 @@ fn loom_announced_owned_pin_vs_close() {
 #[test]
 fn loom_announced_owned_pin_vs_end_of_cache() {
     explore(2, || {
-        let files = pool(6);
+        let files = pool::<6>();
         let (mapping, storage) = writable(&files);
         mark(&mapping);
         let shared = Arc::downgrade(&files.shared);

@@ -3,8 +3,8 @@
 use pagewell_frame::{FRAME_BYTES, FrameNr, Order, UniqueFrame};
 
 use super::{
-    FOREIGN, OURS, assert_clean_and_at_rest, assert_closed_and_at_rest, cold, copy_of, evict,
-    explore, mapping, only_byte, pool, read, spawn, stored, sync, warm,
+    FOREIGN, OURS, cold, copy_of, evict, explore_file, mapping, only_byte, pool, read, spawn,
+    stored, sync, warm,
 };
 use crate::files::state::Files;
 use crate::mapping::record::Mapping;
@@ -65,52 +65,44 @@ fn pin(mapping: &Mapping, page: u64) {
 /// The pin of one page of a block keeps its bytes or fills it again, and no frame is lost.
 #[test]
 fn loom_block_vs_pin() {
-    explore(2, || {
-        let files = pool(8);
-        let mapping = mapping(&files, 2);
-        let place = Place::new(&files, &mapping);
+    explore_file(2, pool::<8>, mapping::<2>, |files, mapping, _| {
+        let place = Place::new(files, &mapping);
         let second = place.pages[1];
-        let pinner = spawn(mapping.mapping(), move |mapping| pin(&mapping, second));
-        take_block(&files);
+        let pinner = spawn(&mapping, move |mapping| pin(&mapping, second));
+        take_block(files);
         pinner.join().unwrap();
         drop(place.taken);
-        assert!(take_block(&files), "nobody holds a page any more");
-        assert_closed_and_at_rest(&files, mapping);
+        assert!(take_block(files), "nobody holds a page any more");
     });
 }
 
 /// A page is filled while contiguous frames are needed. The fill may use one of these frames.
 #[test]
 fn loom_block_vs_fill() {
-    explore(1, || {
-        let files = pool(8);
-        let mapping = mapping(&files, 2);
-        let place = Place::new(&files, &mapping);
+    explore_file(1, pool::<8>, mapping::<2>, |files, mapping, _| {
+        let place = Place::new(files, &mapping);
         let [first, _] = place.frames;
         drop(evict(files.supply(), first).expect("a page"));
         let missing = place.pages[0];
-        let filler = spawn(mapping.mapping(), move |mapping| pin(&mapping, missing));
-        take_block(&files);
+        let filler = spawn(&mapping, move |mapping| pin(&mapping, missing));
+        take_block(files);
         filler.join().unwrap();
         drop(place.taken);
-        assert!(take_block(&files), "nobody holds a page any more");
-        assert_closed_and_at_rest(&files, mapping);
+        assert!(take_block(files), "nobody holds a page any more");
     });
 }
 
 /// A dirty page is not evicted for a block.
 #[test]
 fn loom_block_vs_write() {
-    explore(2, || {
-        let files = pool(8);
-        let (mapping, backend) = cold(&files, 2 * FRAME_BYTES);
-        let place = Place::new(&files, &mapping);
+    explore_file(2, pool::<8>, cold::<2>, |files, mapping, backend| {
+        let place = Place::new(files, &mapping);
         let second = place.pages[1];
         let pos = second * FRAME_BYTES as u64;
-        let writer = spawn(mapping.mapping(), move |mapping| {
+        let writer = spawn(&mapping, move |mapping| {
             Writer(&mapping).write_bytes(&[1; FRAME_BYTES], pos, 0)
         });
-        take_block(&files);
+        take_block(files);
         // If the page was evicted, the write may have found no frame for it.
         let expected = match writer.join().unwrap() {
             Ok(_) => 1,
@@ -121,6 +113,5 @@ fn loom_block_vs_write() {
         assert_eq!(byte, expected);
         sync(&mapping);
         assert_eq!(stored(&backend)[pos as usize], expected);
-        assert_clean_and_at_rest(&files, mapping);
     });
 }

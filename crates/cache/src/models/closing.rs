@@ -4,27 +4,24 @@ use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use pagewell_frame::FRAME_BYTES;
 
 use super::{
-    OURS, assert_at_rest, cold, evict, explore, leaf_frame, pool, spawn, sync, writable, write,
+    OURS, assert_at_rest, cold, evict, explore, make_leaf, pool, spawn, sync, writable, write,
 };
 use crate::dirty::commits::Sync as What;
 use crate::dirty::handles::{Handle, Handles};
 use crate::files::opened::Opened;
 use crate::files::state::visit;
 use crate::mapping::visitor::Visitor;
-use crate::supply::leaves::Leaves;
 use crate::writeback::flush::Flusher;
 
 /// The file is closed when the drop of the last strong reference returns.
 #[test]
 fn loom_close_vs_evict_leaf() {
     explore(3, || {
-        let files = pool(4);
-        let (mapping, storage) = cold(&files, FRAME_BYTES);
-        drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
-        let leaf_frame = leaf_frame(&mapping);
+        let files = pool::<4>();
+        let (mapping, storage) = cold::<1>(&files);
+        let leaf_frame = make_leaf(&mapping, 0);
         let evictor = spawn(&files, move |files| drop(evict(files.supply(), leaf_frame)));
         drop(mapping);
         assert_eq!(Arc::strong_count(&storage), 1, "a closed file is open");
@@ -37,7 +34,7 @@ fn loom_close_vs_evict_leaf() {
 #[test]
 fn loom_close_vs_sync() {
     explore(2, || {
-        let files = pool(4);
+        let files = pool::<4>();
         let (mapping, storage) = writable(&files);
         write(&mapping, 0, OURS ^ 1);
         let number = mapping.number();
@@ -60,8 +57,8 @@ fn loom_close_vs_sync() {
 #[test]
 fn loom_reopen_vs_close_vs_visit() {
     explore(3, || {
-        let files = pool(4);
-        let (mapping, storage) = cold(&files, FRAME_BYTES);
+        let files = pool::<4>();
+        let (mapping, storage) = cold::<1>(&files);
         let number = mapping.number();
         let id = pagewell_io::Backend::id(&storage);
         let visitor = spawn(&files, move |files| drop(visit(&files, number)));
@@ -79,8 +76,8 @@ fn loom_reopen_vs_close_vs_visit() {
 #[test]
 fn loom_reopen_vs_who_waits_for_a_visitor() {
     explore(3, || {
-        let files = pool(4);
-        let (mapping, storage) = cold(&files, FRAME_BYTES);
+        let files = pool::<4>();
+        let (mapping, storage) = cold::<1>(&files);
         let number = mapping.number();
         let id = pagewell_io::Backend::id(&storage);
         let visit = visit(&files, number).expect("a file that has a share");
@@ -98,8 +95,8 @@ fn loom_reopen_vs_who_waits_for_a_visitor() {
 #[test]
 fn loom_close_vs_visitor() {
     explore(3, || {
-        let files = pool(4);
-        let (mapping, storage) = cold(&files, FRAME_BYTES);
+        let files = pool::<4>();
+        let (mapping, storage) = cold::<1>(&files);
         let visitor = Visitor::of(mapping.mapping()).expect("a file with a strong reference");
         let closer = spawn(&storage, move |storage| {
             drop(mapping);

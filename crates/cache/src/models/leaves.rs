@@ -7,26 +7,24 @@ use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 
 use super::{
-    FOREIGN, assert_at_rest, assert_closed_and_at_rest, assert_ours, cold, copy_of, evict, explore,
-    leaf_frame, mapping, mapping_of, pool, read, read_optimistically, scribble, spawn, warm, write,
+    FOREIGN, assert_at_rest, assert_ours, cold, evict, explore, explore_file, leaf_frame,
+    make_leaf, mapping, mapping_of, pin_seen, pool, read, read_optimistically, scribble, spawn,
+    warm, write,
 };
-use crate::base::slot::State;
 use crate::mapping::record::Mapping;
-use crate::read::lookup::{Found, Lookup};
+use crate::read::lookup::Lookup;
 use crate::read::reader::ReadPath;
 use crate::supply::leaves::Leaves;
 
 /// During one copy, the page is evicted, its frame is reused, the leaf is removed and created
 /// again, and the page is filled again in the same frame. The slot must not repeat its old word.
 fn vs_leaf_remade(look: impl Fn(&Mapping) + Send + Sync + Copy + 'static) {
-    explore(3, move || {
-        let files = pool(12);
-        let mapping = mapping(&files, 4);
+    explore_file(3, pool::<12>, mapping::<4>, move |files, mapping, _| {
         // A neighbouring leaf keeps the memory that both share.
         warm(&mapping, 2);
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
-        let other = spawn(mapping.mapping(), move |mapping| look(&mapping));
+        let other = spawn(&mapping, move |mapping| look(&mapping));
         if let Some(page) = evict(files.supply(), frame) {
             scribble(&page);
             // Frames freed last are used first: the leaf and the page get their previous frames.
@@ -35,7 +33,6 @@ fn vs_leaf_remade(look: impl Fn(&Mapping) + Send + Sync + Copy + 'static) {
             assert_eq!(warm(&mapping, 0), frame);
         }
         other.join().unwrap();
-        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -50,15 +47,7 @@ fn loom_read_vs_leaf_remade() {
 
 #[test]
 fn loom_pin_vs_leaf_remade() {
-    vs_leaf_remade(|mapping| {
-        if let Some(seen) = mapping.index().look(0)
-            && matches!(seen.slot.state(), State::Present(_))
-            && let Ok(Some(Found { reference, .. })) = Lookup(mapping).try_get_seen(seen)
-        {
-            let bytes = copy_of(&reference);
-            assert_ours(&bytes);
-        }
-    });
+    vs_leaf_remade(pin_seen);
 }
 
 /// A thread about to sleep on a slot is woken when the claim ends and the leaf is removed.
@@ -76,17 +65,13 @@ fn loom_wait_vs_leaf_remade() {
 /// A page of the leaf is filled while the leaf is removed. No page or frame is lost.
 #[test]
 fn loom_fill_vs_evict_leaf() {
-    explore(2, || {
-        // Both threads have enough frames, even while the evictor holds the leaf's frame.
-        let files = pool(6);
-        let mapping = mapping(&files, 1);
-        drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
-        let leaf_frame = leaf_frame(&mapping);
-        let evictor = spawn(&files, move |files| drop(evict(files.supply(), leaf_frame)));
+    // Both threads have enough frames, even while the evictor holds the leaf's frame.
+    explore_file(2, pool::<6>, mapping::<1>, |files, mapping, _| {
+        let leaf_frame = make_leaf(&mapping, 0);
+        let evictor = spawn(files, move |files| drop(evict(files.supply(), leaf_frame)));
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
         evictor.join().unwrap();
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
-        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -96,14 +81,13 @@ fn loom_fill_vs_leaf_reuse() {
     let is_reused = Arc::new(AtomicBool::new(false));
     let reused = Arc::clone(&is_reused);
     explore(2, move || {
-        let files = pool(8);
-        let ours = mapping(&files, 1);
+        let files = pool::<8>();
+        let ours = mapping::<1>(&files).0;
         let other = mapping_of(&files, vec![FOREIGN; 4 * FRAME_BYTES]);
         // A neighbouring leaf keeps the memory that both share, so that the other file's next leaf
         // needs one frame.
-        drop(Leaves(files.supply()).leaf_or_new(other.index(), other.number(), 2));
-        drop(Leaves(files.supply()).leaf_or_new(ours.index(), ours.number(), 0));
-        let leaf_frame = leaf_frame(&ours);
+        make_leaf(&other, 2);
+        let leaf_frame = make_leaf(&ours, 0);
         let stealer = {
             let (files, other) = (Arc::clone(&files), Arc::clone(other.mapping()));
             let reused = Arc::clone(&reused);
@@ -131,12 +115,9 @@ fn loom_fill_vs_leaf_reuse() {
 /// A part's last leaf is removed while a neighbour is created, whose entry and dirty page stay.
 #[test]
 fn loom_make_leaf_vs_neighbour_leaves() {
-    explore(3, || {
-        let files = pool(16);
-        let (mapping, _) = cold(&files, 4 * FRAME_BYTES);
-        drop(Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0));
-        let leaf_frame = leaf_frame(&mapping);
-        let evictor = spawn(&files, move |files| drop(evict(files.supply(), leaf_frame)));
+    explore_file(3, pool::<16>, cold::<4>, |files, mapping, _| {
+        let leaf_frame = make_leaf(&mapping, 0);
+        let evictor = spawn(files, move |files| drop(evict(files.supply(), leaf_frame)));
         write(&mapping, 2, FOREIGN);
         evictor.join().unwrap();
         let writes = mapping.writes_if_any().expect("a file that is written to");
@@ -145,26 +126,15 @@ fn loom_make_leaf_vs_neighbour_leaves() {
             read(&mapping, 2, ReadPath::Referenced),
             [FOREIGN; FRAME_BYTES]
         );
-        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
 /// One of two threads that miss creates the leaf. No frame is lost or stays allocated.
 #[test]
 fn loom_make_leaf_vs_make_leaf() {
-    explore(2, || {
-        let files = pool(8);
-        let mapping = mapping(&files, 2);
-        let other = {
-            let (files, mapping) = (Arc::clone(&files), Arc::clone(mapping.mapping()));
-            thread::spawn(move || {
-                let made = Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 1);
-                made.expect("a frame").reference.frame()
-            })
-        };
-        let made = Leaves(files.supply()).leaf_or_new(mapping.index(), mapping.number(), 0);
-        let ours = made.expect("a frame").reference.frame();
+    explore_file(2, pool::<8>, mapping::<2>, |_, mapping, _| {
+        let other = spawn(&mapping, move |mapping| make_leaf(&mapping, 1));
+        let ours = make_leaf(&mapping, 0);
         assert_eq!(other.join().unwrap(), ours);
-        assert_closed_and_at_rest(&files, mapping);
     });
 }

@@ -3,18 +3,15 @@
 use pagewell_frame::{FRAME_BYTES, Torn, ViewOutcome};
 
 use super::{
-    FOREIGN, OURS, append, assert_closed_and_at_rest, cold, evict, explore, leaf_frame, mapping,
-    only_byte, pool, read, scribble, spawn, token, warm, writable, write,
+    FOREIGN, HALF, OURS, append, cold, cold_half, evict, explore_file, leaf_frame, only_byte, pool,
+    read, resize, spawn, token, vs_evict_and_reuse, warm, writable, write, write_at,
 };
 use crate::base::error::ErrorKind;
 use crate::base::slot::{Slot, State};
 use crate::index::token::{Token, TokenState};
 use crate::mapping::record::Mapping;
-use crate::read::fill::{Fill, Filler};
-use crate::read::lookup::Lookup;
 use crate::read::reader::ReadPath;
 use crate::read::viewer::{View, Viewer};
-use crate::write::growth::{Grower, Writer};
 
 /// Pages of a tree: the parent names the child to which a key belongs.
 const PARENT: u64 = 0;
@@ -33,16 +30,19 @@ fn look(mapping: &Mapping, page: u64) -> Option<(u8, Token)> {
 
 /// A writer moves a key to the right child in the order of the guide: the new place, the page that
 /// names it, the old place. A reader finds the key, or detects that it must start over.
-#[test]
-fn loom_go_down_vs_split() {
-    explore(2, || {
-        let files = pool(12);
-        let (mapping, _) = cold(&files, 3 * FRAME_BYTES);
+fn go_down_vs_split(
+    preemptions: usize,
+    is_hot: bool,
+    look: fn(&Mapping, u64) -> Option<(u8, Token)>,
+) {
+    explore_file(preemptions, pool::<12>, cold::<3>, move |_, mapping, _| {
         for (page, byte) in [(PARENT, LEFT as u8), (LEFT, HAS), (RIGHT, HAS_NOT)] {
             write(&mapping, page, byte);
-            warm(&mapping, page);
+            if is_hot {
+                warm(&mapping, page);
+            }
         }
-        let reader = spawn(mapping.mapping(), move |mapping| {
+        let reader = spawn(&mapping, move |mapping| {
             if let Some((child, of_parent)) = look(&mapping, PARENT)
                 && let Some((has, _)) = look(&mapping, u64::from(child))
                 && mapping.is_unchanged(&of_parent)
@@ -54,45 +54,37 @@ fn loom_go_down_vs_split() {
         write(&mapping, PARENT, RIGHT as u8);
         write(&mapping, LEFT, HAS_NOT);
         reader.join().unwrap();
-        assert_closed_and_at_rest(&files, mapping);
     });
+}
+
+#[test]
+fn loom_go_down_vs_split() {
+    go_down_vs_split(2, true, look);
 }
 
 /// As the previous model, with a reference if the page is claimed or not accessed.
 #[test]
 fn loom_go_down_with_references_vs_split() {
-    explore(1, || {
-        let files = pool(12);
-        let (mapping, _) = cold(&files, 3 * FRAME_BYTES);
-        for (page, byte) in [(PARENT, LEFT as u8), (LEFT, HAS), (RIGHT, HAS_NOT)] {
-            write(&mapping, page, byte);
-        }
-        let reader = spawn(mapping.mapping(), move |mapping| {
-            let view = |page| {
-                let mut look = |v: &View<'_>| Ok((v.u8(0)?, v.token()));
-                Viewer(&mapping)
-                    .view(page, &mut look, || 1)
-                    .expect("a page")
-            };
-            let (child, of_parent) = view(PARENT);
-            let (has, _) = view(u64::from(child));
-            if mapping.is_unchanged(&of_parent) {
-                assert_eq!(has, HAS, "the key was missed in page {child}");
-            }
-        });
-        write(&mapping, RIGHT, HAS);
-        write(&mapping, PARENT, RIGHT as u8);
-        write(&mapping, LEFT, HAS_NOT);
-        reader.join().unwrap();
-        assert_closed_and_at_rest(&files, mapping);
+    go_down_vs_split(1, false, |mapping, page| {
+        let mut look = |v: &View<'_>| Ok((v.u8(0)?, v.token()));
+        let seen = Viewer(mapping).view(page, &mut look, || 1);
+        Some(seen.expect("a page"))
     });
+}
+
+/// Returns the token that a view makes, even if the view then fails.
+fn token_of_any_view(mapping: &Mapping) -> Option<Token> {
+    let mut made = None;
+    let _ = Viewer(mapping).look(0, None, &mut |v: &View<'_>| {
+        made = Some(v.token());
+        Ok(())
+    });
+    made
 }
 
 /// Versions start over while a token is made, and reach the previous value in the same frame.
 fn vs_versions_that_start_over(change: impl Fn(&Mapping) + Send + Sync + Copy + 'static) {
-    explore(3, move || {
-        let files = pool(4);
-        let (mapping, _) = writable(&files);
+    explore_file(3, pool::<4>, writable, move |_, mapping, _| {
         let slot = || mapping.index().look(0).expect("a slot").slot;
         let (first, frame) = (slot(), slot().frame());
         // Write until the slot has its last version.
@@ -107,14 +99,7 @@ fn vs_versions_that_start_over(change: impl Fn(&Mapping) + Send + Sync + Copy + 
         }
         let last = slot();
         assert_ne!(first, last);
-        let reader = spawn(mapping.mapping(), move |mapping| {
-            let mut made = None;
-            let _ = Viewer(&mapping).look(0, None, &mut |v: &View<'_>| {
-                made = Some(v.token());
-                Ok(())
-            });
-            made
-        });
+        let reader = spawn(&mapping, move |mapping| token_of_any_view(&mapping));
         change(&mapping);
         let made = reader.join().unwrap();
         let mut is_back = false;
@@ -126,7 +111,6 @@ fn vs_versions_that_start_over(change: impl Fn(&Mapping) + Send + Sync + Copy + 
             }
         }
         assert!(is_back, "a word that does not come back shows nothing");
-        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -145,22 +129,13 @@ fn loom_token_vs_touch_that_starts_over() {
 /// again, at a version at which the page repeats its word, in the same frame.
 #[test]
 fn loom_token_vs_leaf_remade() {
-    explore(3, || {
-        let files = pool(12);
-        let (mapping, _) = cold(&files, 4 * FRAME_BYTES);
+    explore_file(3, pool::<12>, cold::<4>, |files, mapping, _| {
         // A neighbouring leaf keeps the memory that both share.
         warm(&mapping, 2);
         let frame = warm(&mapping, 0);
         let leaf_frame = leaf_frame(&mapping);
         let word = mapping.index().look(0).expect("a slot").slot;
-        let reader = spawn(mapping.mapping(), move |mapping| {
-            let mut made = None;
-            let _ = Viewer(&mapping).look(0, None, &mut |v: &View<'_>| {
-                made = Some(v.token());
-                Ok(())
-            });
-            made
-        });
+        let reader = spawn(&mapping, move |mapping| token_of_any_view(&mapping));
         drop(evict(files.supply(), frame));
         drop(evict(files.supply(), leaf_frame));
         let made = reader.join().unwrap();
@@ -179,20 +154,15 @@ fn loom_token_vs_leaf_remade() {
         if let Some(token) = &made {
             assert_eq!(mapping.token_state(token), TokenState::Changed);
         }
-        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
 /// A claim that changes nothing keeps tokens valid, and is distinguished from a change.
 #[test]
 fn loom_token_vs_claim() {
-    explore(3, || {
-        let files = pool(4);
-        let (mapping, _) = writable(&files);
+    explore_file(3, pool::<4>, writable, |_, mapping, _| {
         let token = token(&mapping, 0).expect("a page that nobody has claimed");
-        let other = spawn(mapping.mapping(), move |mapping| {
-            drop(mapping.claim_present(0))
-        });
+        let other = spawn(&mapping, move |mapping| drop(mapping.claim_present(0)));
         assert_ne!(mapping.token_state(&token), TokenState::Changed);
         other.join().unwrap();
         assert_eq!(mapping.token_state(&token), TokenState::Unchanged);
@@ -204,7 +174,6 @@ fn loom_token_vs_claim() {
         assert_eq!(read(&mapping, 0, ReadPath::Optimistic), [OURS; FRAME_BYTES]);
         let seen = mapping.index().look(0).expect("a slot");
         assert!(matches!(seen.slot.state(), State::Present(_)));
-        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -217,39 +186,21 @@ fn words(v: &View<'_>) -> Result<Vec<u8>, Torn> {
     Ok(bytes)
 }
 
-/// The page is filled again in its reused frame. The view returns no bytes in between.
+/// The view returns no bytes of the reused frame.
 #[test]
 fn loom_view_vs_evict_and_reuse() {
-    explore(3, || {
-        let files = pool(4);
-        let mapping = mapping(&files, 1);
-        let frame = warm(&mapping, 0);
-        let viewer = spawn(mapping.mapping(), move |mapping| {
-            if let ViewOutcome::Done(bytes) = Viewer(&mapping).look(0, None, &mut words) {
-                assert_eq!(only_byte(&bytes), OURS);
-            }
-        });
-        if let Some(unique) = evict(files.supply(), frame) {
-            scribble(&unique);
-            drop(unique);
-            if let Ok(Fill::Filled(reference, _)) = Filler(&mapping).fill(0, 1) {
-                assert_eq!(reference.frame(), frame);
-                drop(reference);
-                drop(Lookup(&mapping).get(0, || 1));
-            }
+    vs_evict_and_reuse(|mapping| {
+        if let ViewOutcome::Done(bytes) = Viewer(mapping).look(0, None, &mut words) {
+            assert_eq!(only_byte(&bytes), OURS);
         }
-        viewer.join().unwrap();
-        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
 /// A view sees all of a write or nothing of it, with or without a reference.
 #[test]
 fn loom_view_vs_write() {
-    explore(2, || {
-        let files = pool(4);
-        let (mapping, _) = writable(&files);
-        let viewer = spawn(mapping.mapping(), move |mapping| {
+    explore_file(2, pool::<4>, writable, |_, mapping, _| {
+        let viewer = spawn(&mapping, move |mapping| {
             let bytes = Viewer(&mapping).view(0, &mut words, || 1).expect("a page");
             let byte = only_byte(&bytes);
             assert!(byte == OURS || byte == 1 || byte == 2);
@@ -258,17 +209,14 @@ fn loom_view_vs_write() {
         write(&mapping, 0, 2);
         viewer.join().unwrap();
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), 2);
-        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
 /// If a check within a view passes, all bytes read before the check are of one moment.
 #[test]
 fn loom_view_that_checks_vs_write() {
-    explore(3, || {
-        let files = pool(4);
-        let (mapping, _) = writable(&files);
-        let viewer = spawn(mapping.mapping(), move |mapping| {
+    explore_file(3, pool::<4>, writable, |_, mapping, _| {
+        let viewer = spawn(&mapping, move |mapping| {
             let _ = Viewer(&mapping).look(0, None, &mut |v: &View<'_>| {
                 let bytes = words(v)?;
                 v.check()?;
@@ -279,22 +227,18 @@ fn loom_view_that_checks_vs_write() {
         });
         write(&mapping, 0, 1);
         viewer.join().unwrap();
-        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
 #[test]
 fn loom_view_that_goes_round_in_circles_ends() {
-    explore(1, || {
-        let files = pool(4);
-        let (mapping, _) = writable(&files);
-        let viewer = spawn(mapping.mapping(), move |mapping| {
+    explore_file(1, pool::<4>, writable, |_, mapping, _| {
+        let viewer = spawn(&mapping, move |mapping| {
             let circle = Viewer(&mapping).view(0, &mut circle, || 1);
             assert_eq!(circle.expect_err("no way out").kind(), ErrorKind::Malformed);
         });
         write(&mapping, 0, FOREIGN);
         viewer.join().unwrap();
-        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
@@ -308,45 +252,34 @@ fn circle(v: &View<'_>) -> Result<(), Torn> {
 /// A view of a page that is truncated and grows ends where the file ended while it had these bytes.
 #[test]
 fn loom_view_vs_cut_and_growth() {
-    explore(2, || {
-        let half = FRAME_BYTES / 2;
-        let files = pool(5);
-        let (mapping, _) = writable(&files);
-        let viewer = spawn(mapping.mapping(), move |mapping| {
+    explore_file(2, pool::<5>, writable, |_, mapping, _| {
+        let viewer = spawn(&mapping, move |mapping| {
             let bytes = view_bytes(&mapping);
-            let (first, last) = bytes.split_at(half);
+            let (first, last) = bytes.split_at(HALF);
             assert!(first.iter().all(|b| *b == OURS), "{bytes:x?}");
-            let is_one = |byte| last.len() == half && last.iter().all(|b| *b == byte);
+            let is_one = |byte| last.len() == HALF && last.iter().all(|b| *b == byte);
             assert!(last.is_empty() || is_one(OURS) || is_one(2), "{bytes:x?}");
         });
-        let grower = Grower(&mapping);
-        grower.resize(half as u64).expect("a healthy storage");
-        grower.append_bytes(&vec![2; half], 0).expect("room");
+        resize(&mapping, HALF as u64);
+        append(&mapping, &[2; HALF]);
         viewer.join().unwrap();
-        assert_closed_and_at_rest(&files, mapping);
     });
 }
 
 /// A view that sees a write after a growth of the page does not end at the old end.
 #[test]
 fn loom_view_vs_growth_and_write() {
-    explore(2, || {
-        let half = FRAME_BYTES / 2;
-        let files = pool(5);
-        let (mapping, _) = super::cold(&files, half);
+    explore_file(2, pool::<5>, cold_half, |_, mapping, _| {
         warm(&mapping, 0);
-        let viewer = spawn(mapping.mapping(), move |mapping| {
+        let viewer = spawn(&mapping, move |mapping| {
             let bytes = view_bytes(&mapping);
-            let states = [vec![OURS; half], [vec![OURS; half], vec![2; half]].concat()];
-            let last = [vec![3; half], vec![2; half]].concat();
+            let states = [vec![OURS; HALF], [[OURS; HALF], [2; HALF]].concat()];
+            let last = [[3; HALF], [2; HALF]].concat();
             assert!(states.contains(&bytes) || bytes == last, "{bytes:x?}");
         });
-        append(&mapping, &vec![2; half]);
-        Writer(&mapping)
-            .write_bytes(&vec![3; half], 0, 0)
-            .expect("a writable page");
+        append(&mapping, &[2; HALF]);
+        write_at(&mapping, 0, &[3; HALF]);
         viewer.join().unwrap();
-        assert_closed_and_at_rest(&files, mapping);
     });
 }
 

@@ -4,13 +4,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pagewell_frame::{FRAME_BYTES, FrameNr};
+use pagewell_frame::FRAME_BYTES;
 use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend, Operation};
 
 use super::{
-    OURS, assert_clean_and_at_rest, evict, explore, is_dirty, only_byte, pool, read, resize, spawn,
-    stored, sync, warm, writable, writable_on, write,
+    OURS, assert_synced, evict, explore, explore_file, flush, is_dirty, only_byte, pool, read,
+    resize, spawn, stored, sync, warm, writable, writable_on, write,
 };
 use crate::dirty::commits::Sync as What;
 use crate::dirty::page_set::{PageSets, Which};
@@ -21,10 +21,7 @@ use crate::writeback::flush::{Flusher, discard};
 
 /// Opens a file of one cached page, on a backend that fails the first call that `fails` selects. A
 /// failed sync loses the written bytes without a record of the loss.
-fn failing(
-    files: &Arc<Files>,
-    fails: fn(&Operation) -> bool,
-) -> (Opened, Arc<MemoryBackend>, FrameNr) {
+fn failing(files: &Arc<Files>, fails: fn(&Operation) -> bool) -> (Opened, Arc<MemoryBackend>) {
     let backend = Arc::new(MemoryBackend::writable(vec![OURS; FRAME_BYTES]));
     let has_failed = AtomicBool::new(false);
     let bytes = Arc::clone(&backend);
@@ -39,181 +36,141 @@ fn failing(
         Fault::Fail(io::Error::other("a fault of the model"))
     });
     let mapping = writable_on(files, faulty);
-    let frame = warm(&mapping, 0);
-    (mapping, backend, frame)
+    warm(&mapping, 0);
+    (mapping, backend)
 }
 
-fn is_write(operation: &Operation) -> bool {
-    matches!(operation, Operation::Write { .. })
+fn failing_write(files: &Arc<Files>) -> (Opened, Arc<MemoryBackend>) {
+    failing(files, |operation| {
+        matches!(operation, Operation::Write { .. })
+    })
 }
 
-fn is_sync(operation: &Operation) -> bool {
-    matches!(operation, Operation::SyncData)
+fn failing_sync(files: &Arc<Files>) -> (Opened, Arc<MemoryBackend>) {
+    failing(files, |operation| matches!(operation, Operation::SyncData))
 }
 
 /// The backend gets all of one version or all of the other, and the last with the next flush.
 #[test]
 fn loom_write_vs_flush() {
-    explore(3, || {
-        let files = pool(4);
-        let (mapping, backend) = writable(&files);
+    explore_file(3, pool::<4>, writable, |_, mapping, backend| {
         write(&mapping, 0, 1);
-        let flusher = spawn(mapping.mapping(), move |mapping| {
-            Flusher(&mapping).flush(0..1).expect("a healthy storage")
-        });
+        let flusher = spawn(&mapping, move |mapping| flush(&mapping));
         write(&mapping, 0, 2);
         flusher.join().unwrap();
         let byte = only_byte(&stored(&backend));
         assert!(byte == 1 || byte == 2, "{byte}");
-        sync(&mapping);
-        assert_eq!(only_byte(&stored(&backend)), 2);
-        assert_clean_and_at_rest(&files, mapping);
+        assert_synced(&mapping, &backend, 2);
     });
 }
 
 /// Afterwards the page is dirty, and has the bytes written last.
 #[test]
 fn loom_flush_fails_vs_write() {
-    explore(3, || {
-        let files = pool(4);
-        let (mapping, backend, _) = failing(&files, is_write);
+    explore_file(3, pool::<4>, failing_write, |_, mapping, backend| {
         write(&mapping, 0, 1);
-        let flusher = spawn(mapping.mapping(), move |mapping| {
+        let flusher = spawn(&mapping, move |mapping| {
             assert!(Flusher(&mapping).flush(0..1).is_err())
         });
         write(&mapping, 0, 2);
         flusher.join().unwrap();
         assert_eq!(only_byte(&stored(&backend)), OURS);
         assert!(is_dirty(&mapping), "what was not taken is forgotten");
-        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 2);
-        sync(&mapping);
-        assert_eq!(only_byte(&stored(&backend)), 2);
-        assert_clean_and_at_rest(&files, mapping);
+        assert_synced(&mapping, &backend, 2);
     });
 }
 
 /// An eviction is tried while the writeback of the page fails. The page stays.
 #[test]
 fn loom_flush_fails_vs_evict() {
-    explore(3, || {
-        let files = pool(4);
-        let (mapping, backend, frame) = failing(&files, is_write);
+    explore_file(3, pool::<4>, failing_write, |files, mapping, backend| {
+        let frame = warm(&mapping, 0);
         write(&mapping, 0, 1);
-        let evictor = spawn(&files, move |files| {
-            assert!(evict(files.supply(), frame).is_none())
-        });
+        let evictor = spawn(files, move |files| evict(files.supply(), frame).is_none());
         assert!(Flusher(&mapping).flush(0..1).is_err());
-        evictor.join().unwrap();
+        assert!(evictor.join().unwrap());
         assert!(is_dirty(&mapping), "what was not taken is forgotten");
-        sync(&mapping);
-        assert_eq!(only_byte(&stored(&backend)), 1);
-        assert_clean_and_at_rest(&files, mapping);
+        assert_synced(&mapping, &backend, 1);
     });
 }
 
 /// A page is written during a sync. The next sync writes the bytes that this sync has not seen.
 #[test]
 fn loom_sync_vs_write() {
-    explore(3, || {
-        let files = pool(4);
-        let (mapping, backend) = writable(&files);
+    explore_file(3, pool::<4>, writable, |_, mapping, backend| {
         write(&mapping, 0, 1);
-        let syncer = spawn(mapping.mapping(), move |mapping| sync(&mapping));
+        let syncer = spawn(&mapping, move |mapping| sync(&mapping));
         write(&mapping, 0, 2);
         syncer.join().unwrap();
         let byte = only_byte(&stored(&backend));
         assert!(byte == 1 || byte == 2, "{byte}");
         assert_eq!(is_dirty(&mapping), byte == 1);
-        sync(&mapping);
-        assert_eq!(only_byte(&stored(&backend)), 2);
-        assert_clean_and_at_rest(&files, mapping);
+        assert_synced(&mapping, &backend, 2);
     });
 }
 
 /// The failed sync loses the bytes. The page is dirty, and the next sync writes it again.
 #[test]
 fn loom_sync_fails_vs_write() {
-    explore(2, || {
-        let files = pool(4);
-        let (mapping, backend, _) = failing(&files, is_sync);
+    explore_file(2, pool::<4>, failing_sync, |_, mapping, backend| {
         write(&mapping, 0, 1);
-        let writer = spawn(mapping.mapping(), move |mapping| write(&mapping, 0, 2));
+        let writer = spawn(&mapping, move |mapping| write(&mapping, 0, 2));
         assert!(Flusher(&mapping).sync(What::Data).is_err());
         assert!(is_dirty(&mapping), "what was lost is forgotten");
         writer.join().unwrap();
-        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 2);
-        sync(&mapping);
-        assert_eq!(only_byte(&stored(&backend)), 2);
-        assert_clean_and_at_rest(&files, mapping);
+        assert_synced(&mapping, &backend, 2);
     });
 }
 
 /// The page stays and is dirty, since the backend has lost its bytes.
 #[test]
 fn loom_sync_fails_vs_evict() {
-    explore(3, || {
-        let files = pool(4);
-        let (mapping, backend, frame) = failing(&files, is_sync);
+    explore_file(3, pool::<4>, failing_sync, |files, mapping, backend| {
+        let frame = warm(&mapping, 0);
         write(&mapping, 0, 1);
-        let evictor = spawn(&files, move |files| drop(evict(files.supply(), frame)));
+        let evictor = spawn(files, move |files| drop(evict(files.supply(), frame)));
         assert!(Flusher(&mapping).sync(What::Data).is_err());
         evictor.join().unwrap();
-        assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 1);
-        sync(&mapping);
-        assert_eq!(only_byte(&stored(&backend)), 1);
-        assert_clean_and_at_rest(&files, mapping);
+        assert_synced(&mapping, &backend, 1);
     });
 }
 
 /// Later reads return the bytes that the backend has durably.
 #[test]
 fn loom_discard_vs_flush() {
-    explore(3, || {
-        let files = pool(4);
-        let (mapping, backend) = writable(&files);
+    explore_file(3, pool::<4>, writable, |_, mapping, backend| {
         write(&mapping, 0, 1);
-        let flusher = spawn(mapping.mapping(), move |mapping| {
-            Flusher(&mapping).flush(0..1).expect("a healthy storage")
-        });
+        let flusher = spawn(&mapping, move |mapping| flush(&mapping));
         discard(&mapping, 0..1).expect("a healthy storage");
         let seen = only_byte(&read(&mapping, 0, ReadPath::Referenced));
         flusher.join().unwrap();
         assert!(seen == OURS || seen == 1);
         assert_eq!(only_byte(&stored(&backend)), seen);
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Optimistic)), seen);
-        assert_clean_and_at_rest(&files, mapping);
     });
 }
 
 /// The write is visible and will be written back, or is discarded.
 #[test]
 fn loom_discard_vs_write() {
-    explore(2, || {
-        let files = pool(4);
-        let (mapping, backend) = writable(&files);
+    explore_file(2, pool::<4>, writable, |_, mapping, backend| {
         write(&mapping, 0, 1);
-        let writer = spawn(mapping.mapping(), move |mapping| write(&mapping, 0, 2));
+        let writer = spawn(&mapping, move |mapping| write(&mapping, 0, 2));
         discard(&mapping, 0..1).expect("a healthy storage");
         writer.join().unwrap();
         let seen = only_byte(&read(&mapping, 0, ReadPath::Referenced));
         assert!(seen == OURS || seen == 2, "{seen}");
         assert_eq!(is_dirty(&mapping), seen == 2);
-        sync(&mapping);
-        assert_eq!(only_byte(&stored(&backend)), seen);
-        assert_clean_and_at_rest(&files, mapping);
+        assert_synced(&mapping, &backend, seen);
     });
 }
 
 /// The truncated bytes do not reappear.
 #[test]
 fn loom_flush_vs_truncate() {
-    explore(3, || {
-        let files = pool(4);
-        let (mapping, backend) = writable(&files);
+    explore_file(3, pool::<4>, writable, |_, mapping, backend| {
         write(&mapping, 0, 1);
-        let flusher = spawn(mapping.mapping(), move |mapping| {
-            Flusher(&mapping).flush(0..1).expect("a healthy storage")
-        });
+        let flusher = spawn(&mapping, move |mapping| flush(&mapping));
         resize(&mapping, 0);
         flusher.join().unwrap();
         assert!(!is_dirty(&mapping));
@@ -221,7 +178,6 @@ fn loom_flush_vs_truncate() {
         assert!(stored(&backend).is_empty());
         resize(&mapping, FRAME_BYTES as u64);
         assert_eq!(only_byte(&read(&mapping, 0, ReadPath::Referenced)), 0);
-        assert_clean_and_at_rest(&files, mapping);
     });
 }
 

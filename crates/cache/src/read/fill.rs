@@ -421,10 +421,8 @@ impl<'m> Batch<'m> {
     /// 4. Publishes the first `nr` pages, and returns a reference to the first. Frees the rest.
     fn publish_first(self, nr: usize) -> Fill<'m> {
         let len = self.first.readable;
-        match self.publish(nr, 1) {
-            Some(reference) => Fill::Filled(reference, len),
-            None => Fill::Raced,
-        }
+        let first = self.publish(nr, 1);
+        first.map_or(Fill::Raced, |reference| Fill::Filled(reference, len))
     }
 
     pub(super) fn publish_all(self, nr: usize) {

@@ -369,9 +369,7 @@ impl Grower<'_> {
         if is_changed {
             self.0.store_fill_size(self.0.fill_size().min(new));
             self.0.store_size(new);
-            let step = writes
-                .service
-                .begin_step(&self.0.shared.pressure, Step::Read);
+            let step = self.0.begin_step(Step::Read);
             Remover(self.0).drop_past_end(new);
             drop(step);
             // The file's user may have to wait, so the writeback lock is released. The size lock
@@ -414,25 +412,19 @@ impl Writer<'_> {
             // No lock is held here.
             let (nr, result) = self.write_some(writes, &buf[done..], pos + done as u64, lsn);
             done += nr;
-            match result {
-                // If nothing was written, the file was truncated, and the rest extends it again.
-                Ok(()) => {}
-                Err(error) => {
-                    let error = match wait_after(self.0, writes, error) {
-                        Ok(()) => continue,
-                        Err(error) => error,
-                    };
-                    let error = match error {
-                        error if has_made_room => error,
-                        error => match self.0.make_room(error) {
-                            Ok(()) => {
-                                has_made_room = true;
-                                continue;
-                            }
-                            Err(error) => error,
-                        },
-                    };
-                    return if done == 0 { Err(error) } else { Ok(done) };
+            // If nothing was written, the file was truncated, and the rest extends it again.
+            if let Err(error) = result {
+                let made_room = wait_after(self.0, writes, error).or_else(|error| {
+                    if has_made_room {
+                        return Err(error);
+                    }
+                    has_made_room = true;
+                    self.0.make_room(error)
+                });
+                match made_room {
+                    Ok(()) => continue,
+                    Err(error) if done == 0 => return Err(error),
+                    Err(_) => return Ok(done),
                 }
             }
             has_made_room = false;

@@ -96,37 +96,30 @@ pub(crate) fn move_page(mapping: &Mapping, page: PageNr, node: usize) -> PageMov
 pub(crate) fn move_out_of<'s>(
     supply: &'s Supply,
     frame: FrameNr,
-    to: UniqueFrame<'s>,
+    mut to: UniqueFrame<'s>,
 ) -> Result<UniqueFrame<'s>, UniqueFrame<'s>> {
     let pool = supply.pool();
     let is_ours = std::ptr::eq(to.pool(), pool) && frame.index() < pool.nr_frames();
     if !is_ours || pool.meta(frame).kind() != (FrameKind::Page, to.order()) {
         return Err(to);
     }
-    let Some((leaf, position, slot)) = Evictor(supply).slot_of(frame) else {
-        return Err(to);
-    };
-    let claim = match Claim::try_new(&supply.claims, leaf, position, slot) {
-        Ok(claim) => claim,
-        Err(_) => return Err(to),
-    };
-    let to = match claim.relocate(to) {
-        Ok(old) => return Ok(old),
-        Err(to) => to,
-    };
-    if !look_at_pins(supply, frame) {
-        return Err(to);
-    }
-    // The claim has ended: try once more from the start.
-    match Evictor(supply).slot_of(frame) {
-        Some((leaf, position, slot)) => {
-            match Claim::try_new(&supply.claims, leaf, position, slot) {
-                Ok(claim) => claim.relocate(to),
-                Err(_) => Err(to),
-            }
+    for _ in 0..2 {
+        let Some((leaf, position, slot)) = Evictor(supply).slot_of(frame) else {
+            break;
+        };
+        let Ok(claim) = Claim::try_new(&supply.claims, leaf, position, slot) else {
+            break;
+        };
+        match claim.relocate(to) {
+            Ok(old) => return Ok(old),
+            Err(back) => to = back,
         }
-        None => Err(to),
+        // The claim has ended: if a protection ends here, the second attempt may succeed.
+        if !look_at_pins(supply, frame) {
+            break;
+        }
     }
+    Err(to)
 }
 
 /// Ends the hazard protection of `frame` and other queried frames that have no hazard. Returns

@@ -47,9 +47,7 @@ impl Durable<'_> {
             self.begin_sync_of_written(writes, storage)?;
         }
         // Dropped last: a thread that sees that the call has returned finds the pages clean.
-        let _step = writes
-            .service
-            .begin_step(&self.0.shared.pressure, Step::Sync);
+        let _step = self.0.begin_step(Step::Sync);
         let mut settle = Settle {
             mapping: self.0,
             writes,
@@ -107,9 +105,7 @@ impl Durable<'_> {
         };
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
         let was_doubtful = std::mem::replace(&mut storage.is_doubtful, true);
-        let step = writes
-            .service
-            .begin_step(&self.0.shared.pressure, Step::BeginSync);
+        let step = self.0.begin_step(Step::BeginSync);
         self.0.call_backend(|backend| backend.begin_sync(bytes))?;
         drop(step);
         settle.after = None;

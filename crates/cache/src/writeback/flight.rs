@@ -156,10 +156,8 @@ impl<'m> Flight<'m> {
             storage.is_size_known = self.was_known && is_same && !self.has_failed;
         } else if !self.has_failed {
             storage.is_size_known = true;
-        } else if let Ok(size) = self.mapping.call_backend(|backend| backend.size()) {
-            let fill_size = self.mapping.fill_size().max(size);
-            self.mapping.store_fill_size(fill_size);
-            storage.is_size_known = true;
+        } else {
+            StorageSize(self.mapping).find_size(storage);
         }
     }
 
@@ -177,11 +175,7 @@ impl<'m> Flight<'m> {
     }
 
     fn wait(&mut self, nr: usize, settled: &mut impl FnMut(usize, Result<(), Failure>)) {
-        let step = self.mapping.writes_if_any().map(|writes| {
-            writes
-                .service
-                .begin_step(&self.mapping.shared.pressure, Step::Write)
-        });
+        let step = self.mapping.begin_step(Step::Write);
         self.lane.wait(nr);
         drop(step);
         self.settle(settled);

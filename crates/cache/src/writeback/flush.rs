@@ -290,9 +290,7 @@ pub(crate) fn discard(mapping: &Mapping, pages: Range<PageNr>) -> Result<(), Err
              the whole file succeeds",
         ));
     }
-    let _step = writes
-        .service
-        .begin_step(&mapping.shared.pressure, Step::Read);
+    let _step = mapping.begin_step(Step::Read);
     Remover(mapping).remove(pages.start, pages.end, Unclean::Drop);
     Ok(())
 }

@@ -23,6 +23,15 @@ pub(super) fn stored_as_zeros() -> io::Error {
     )
 }
 
+/// Returns the failure of a callback or codec that refused `page`.
+pub(super) fn refused(page: Option<PageNr>, error: io::Error) -> Failure {
+    Failure {
+        cause: Cause::Hook,
+        error,
+        page,
+    }
+}
+
 pub(super) struct Outgoing<'m> {
     pub(super) page: PageNr,
     pub(super) reference: FrameRef<'m>,
@@ -106,21 +115,16 @@ impl<'m> Run<'m> {
         let Some(before_write) = &self.writes.before_write else {
             return Ok(());
         };
-        let pressure = &self.mapping.shared.pressure;
         let _in_hook = InHook::enter(&self.writes.in_hook);
         for nr in 0..self.outgoing.len() {
             let outgoing = &self.outgoing[nr];
             let [_, lsn] = outgoing.reference.meta().private();
-            let step = self.writes.service.begin_step(pressure, Step::Hook);
+            let step = self.mapping.begin_step(Step::Hook);
             let answer = before_write(outgoing.page, lsn);
             drop(step);
             if let Err(error) = answer {
                 self.take_back(nr);
-                return Err(Failure {
-                    cause: Cause::Hook,
-                    error,
-                    page: None,
-                });
+                return Err(refused(None, error));
             }
         }
         Ok(())
@@ -129,11 +133,6 @@ impl<'m> Run<'m> {
     /// Encodes copies of the pages in a chunk of the reserve. After an error, none may be written.
     pub(super) fn change_bytes(&mut self, hooks: &Hooks) -> Result<(), Failure> {
         let first = self.outgoing.first().map(|outgoing| outgoing.page);
-        let refused = |error| Failure {
-            cause: Cause::Hook,
-            error,
-            page: first,
-        };
         let taken = self
             .writes
             .reserve
@@ -159,20 +158,13 @@ impl<'m> Run<'m> {
             let [_, lsn] = outgoing.reference.meta().private();
             pages.push(OutgoingPage::new(outgoing.page, lsn, outgoing.len, copy));
         }
-        let step = self
-            .writes
-            .service
-            .begin_step(&self.mapping.shared.pressure, Step::Hook);
+        let step = self.mapping.begin_step(Step::Hook);
         let changed = call_page_hook(|| hooks.0.before_write(&mut pages));
         drop(step);
-        changed.map_err(refused)?;
+        changed.map_err(|error| refused(first, error))?;
         for (page, was_zeros) in pages.iter().zip(were_zeros) {
             if !was_zeros && is_zeros(page.bytes()) {
-                return Err(Failure {
-                    cause: Cause::Hook,
-                    error: stored_as_zeros(),
-                    page: Some(page.page()),
-                });
+                return Err(refused(Some(page.page()), stored_as_zeros()));
             }
         }
         drop(pages);

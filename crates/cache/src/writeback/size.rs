@@ -45,10 +45,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use pagewell_io::Aligned;
 use pagewell_sync::bytes::RacySource;
 
+use crate::base::error::Op;
 use crate::base::page::PageNr;
 use crate::base::page_hooks::is_zeros;
 use crate::dirty::commits::Sync;
-use crate::dirty::service::{InStep, Step};
+use crate::dirty::service::Step;
 use crate::dirty::writes::{Durability, Storage};
 use crate::mapping::record::Mapping;
 use crate::writeback::durable::Durable;
@@ -108,7 +109,7 @@ impl StorageSize<'_> {
         storage.pace.note_request(end - start);
         // Stays `true` unless the call succeeds, also on unwind.
         let had_dirty = std::mem::replace(&mut storage.may_have_dirty, true);
-        let _step = self.begin_step(Step::Write);
+        let _step = self.0.begin_step(Step::Write);
         match self.0.call_backend(|backend| backend.write_at(bufs, start)) {
             Ok(()) => {
                 let has = self.0.fill_size();
@@ -125,12 +126,19 @@ impl StorageSize<'_> {
             Err(error) => {
                 if layout.is_of_pages() {
                     // The space in the backend and the size for fills are unchanged.
-                } else if let Ok(size) = self.0.call_backend(|backend| backend.size()) {
-                    self.0.store_fill_size(self.0.fill_size().max(size));
-                    storage.is_size_known = true;
+                } else {
+                    self.find_size(storage);
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// Queries the size of a backend without a codec, after a write that has failed.
+    pub(super) fn find_size(self, storage: &mut Storage) {
+        if let Ok(size) = self.0.call_backend(|backend| backend.size()) {
+            self.0.store_fill_size(self.0.fill_size().max(size));
+            storage.is_size_known = true;
         }
     }
 
@@ -162,7 +170,7 @@ impl StorageSize<'_> {
         }
         storage.durability = Durability::Changed;
         let was_known = std::mem::replace(&mut storage.is_size_known, false);
-        let _step = self.begin_step(Step::Resize);
+        let _step = self.0.begin_step(Step::Resize);
         let why = match caught(|| self.set_stored(storage, size)) {
             Ok(()) => {
                 when_set();
@@ -174,9 +182,8 @@ impl StorageSize<'_> {
         };
         let (now, why) = match why {
             Failure::Panic(_) => (None, why),
-            Failure::Error(_) => match caught(|| self.0.ask_size()) {
-                Ok(now) => (Some(now), why),
-                Err(Failure::Error(_)) => (None, why),
+            Failure::Error(_) => match caught(|| Ok(self.0.asked_size(Op::Resize).ok())) {
+                Ok(now) => (now, why),
                 Err(panic) => (None, panic),
             },
         };
@@ -208,17 +215,12 @@ impl StorageSize<'_> {
         Err(SizeNotSet { may_be_set, why })
     }
 
-    fn begin_step(&self, step: Step) -> Option<InStep<'_>> {
-        let writes = self.0.writes_if_any()?;
-        Some(writes.service.begin_step(&self.0.shared.pressure, step))
-    }
-
     /// If the size of the backend is unknown, sets it to the size that fills use. Bytes that the
     /// backend may have past it were truncated, never belonged to the file, or are in dirty pages.
     pub(super) fn know_size(self, storage: &mut Storage) -> io::Result<()> {
         if !storage.is_size_known {
             storage.durability = Durability::Changed;
-            let _step = self.begin_step(Step::Resize);
+            let _step = self.0.begin_step(Step::Resize);
             self.set_stored(storage, self.0.fill_size())?;
             storage.is_size_known = true;
         }
@@ -235,7 +237,7 @@ impl StorageSize<'_> {
         storage.durability = Durability::Changed;
         storage.is_size_known = false;
         storage.pages_end = storage.pages_end.max(wanted);
-        let _step = self.begin_step(Step::Resize);
+        let _step = self.0.begin_step(Step::Resize);
         self.0.call_backend(|backend| backend.set_size(wanted))
     }
 

@@ -27,7 +27,7 @@
 
 use pagewell_io::Aligned;
 
-use crate::base::error::{Cause, Error, ErrorKind, Failure, Op};
+use crate::base::error::{Error, ErrorKind, Failure, Op};
 use crate::base::page::PageNr;
 use crate::base::page_hooks::{Hooks, OutgoingPage, call_page_hook, is_zeros};
 use crate::dirty::commits::Sync;
@@ -35,7 +35,7 @@ use crate::dirty::writes::{Storage, Writes};
 use crate::mapping::record::Mapping;
 use crate::writeback::durable::Durable;
 use crate::writeback::flush::Flusher;
-use crate::writeback::run::stored_as_zeros;
+use crate::writeback::run::{refused, stored_as_zeros};
 use crate::writeback::size::StorageSize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,15 +133,10 @@ impl TailKeeper<'_> {
         let were_zeros = is_zeros(bytes);
         let mut outgoing = [OutgoingPage::new(page, 0, used, bytes)];
         let changed = call_page_hook(|| hooks.0.before_write(&mut outgoing));
-        let refused = |error| Failure {
-            cause: Cause::Hook,
-            error,
-            page: Some(page),
-        };
-        changed.map_err(refused)?;
+        changed.map_err(|error| refused(Some(page), error))?;
         let [outgoing] = outgoing;
         if !were_zeros && is_zeros(outgoing.bytes()) {
-            return Err(refused(stored_as_zeros()));
+            return Err(refused(Some(page), stored_as_zeros()));
         }
         let memory = Aligned::new(self.0.page_size(), Aligned::MOST_UNIT);
         memory.bytes().copy_from(0, outgoing.bytes());

@@ -155,7 +155,7 @@ impl Mm {
             .map_err(of_file)?
         {
             Tried::Done if is_absent() => {
-                self.note_file(file, addr);
+                self.files.note(file, addr, self.tables.directory.len());
                 Ok(Some(Slow::Done(buf.len())))
             }
             Tried::Done => Ok(None),
@@ -268,7 +268,7 @@ impl Mm {
             let tried = file.file().try_edit((pos, len, lsn), change, &mut spare);
             let wait = match tried.map_err(of_file)? {
                 (Tried::Done, result) => {
-                    self.note_file(file, addr);
+                    self.files.note(file, addr, self.tables.directory.len());
                     return Ok(result);
                 }
                 (Tried::PastEnd, _) => return Err(ErrorKind::PastEnd),

@@ -67,11 +67,6 @@ impl Mm {
         self.tables.own(&self.shared.supply, order, addr)
     }
 
-    pub(crate) fn note_file(&self, file: &Arc<FileArea>, addr: u64) {
-        let nr_tables = self.tables.directory.len();
-        self.files.note(file, addr, nr_tables);
-    }
-
     pub(crate) fn forget_files(
         &self,
         areas: &Areas,

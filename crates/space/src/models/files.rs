@@ -66,6 +66,7 @@ impl Mapped {
     }
 
     fn finish(self) {
+        self.file.sync();
         self.spaces.verify(&[&self.space]).expect("exact counts");
         drop((self.space, self.file));
         self.cache.evict_all();
@@ -93,7 +94,6 @@ fn loom_shared_write_vs_cut() {
         assert_eq!(written.unwrap_err().kind(), ErrorKind::PastEnd);
         mapped.file.resize(PAGE);
         assert_eq!(byte(&mapped.space, 0), 0, "what was cut off is back");
-        mapped.file.sync();
         mapped.finish();
     });
 }
@@ -114,7 +114,6 @@ fn shared_write_vs_change(
         mapped.file.write(0, &page(8));
         writer.join().unwrap();
         assert_eq!(mapped.file.read(), page(8), "written after the change");
-        mapped.file.sync();
         mapped.finish();
     });
 }
@@ -181,7 +180,6 @@ fn loom_private_write_vs_write_to_the_file() {
         mapped.space.read(0, &mut again).expect("a mapped page");
         assert_eq!(again, copy, "a private page has changed");
         assert_eq!(mapped.file.read(), page(2));
-        mapped.file.sync();
         mapped.finish();
     });
 }
@@ -268,7 +266,6 @@ fn loom_private_read_vs_first_write() {
         mapped.file.write(0, &page(2));
         reader.join().unwrap();
         assert_eq!(byte(&mapped.space, 0), 9);
-        mapped.file.sync();
         mapped.finish();
     });
 }
@@ -332,7 +329,6 @@ fn loom_shared_write_vs_pin() {
         assert_eq!(first, bytes_of(&reference), "a pinned page has changed");
         drop(reference);
         assert_eq!(byte(&mapped.space, 0), 2);
-        mapped.file.sync();
         mapped.finish();
     });
 }

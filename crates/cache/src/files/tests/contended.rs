@@ -2,7 +2,7 @@
 
 #[cfg(debug_assertions)]
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 #[cfg(debug_assertions)]
 use std::task::Waker;
 use std::thread;
@@ -19,7 +19,6 @@ use pagewell_sync::thread::Backoff;
 use pagewell_testkit::wait::bounded;
 
 use crate::base::error::ErrorKind;
-use crate::base::page::PageSize;
 #[cfg(debug_assertions)]
 use crate::base::page_hooks::call_page_hook;
 #[cfg(debug_assertions)]
@@ -28,22 +27,13 @@ use crate::dirty::writes::{Access, WriteOptions};
 use crate::files::opened::Opened;
 use crate::files::serve::files_of;
 use crate::index::file_index::WATCHES;
-use crate::mapping::record::How;
 use crate::read::lookup::Lookup;
 use crate::write::growth::Grower;
 
 fn file_with_a_page() -> Opened {
     let files = files_of(FramePool::new(&PoolConfig::new(256)).unwrap());
-    let storage = Arc::new(MemoryBackend::new(vec![0; FRAME_BYTES]));
-    let page_size = PageSize::SMALLEST;
-    let opened = Opened::of_backend(
-        &files,
-        storage,
-        "file".into(),
-        page_size,
-        How::of(Access::Read),
-    );
-    let (file, _) = opened.unwrap();
+    let storage = MemoryBackend::new(vec![0; FRAME_BYTES]);
+    let file = Opened::simple(&files, storage, Access::Read);
     drop(Lookup(&file).get(0, || 1).unwrap());
     file
 }
@@ -123,14 +113,7 @@ fn failed_append_notifies_throttled_writers() {
             Operation::Read { .. } => Fault::Fail(std::io::ErrorKind::Other.into()),
             _ => Fault::None,
         });
-        let (file, _) = Opened::of_backend(
-            &files,
-            Arc::new(backend),
-            "file".into(),
-            PageSize::SMALLEST,
-            How::of(Access::Write(WriteOptions::default())),
-        )
-        .unwrap();
+        let file = Opened::simple(&files, backend, Access::Write(WriteOptions::default()));
         let waiter = file.shared.pressure.changed.waiter();
         let (send, began) = mpsc::channel();
         thread::scope(|scope| {

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::error::{Error, ErrorKind, Op};
-use crate::base::page::PageSize;
 use crate::dirty::writes::{Access, WriteOptions, Writeback};
 use crate::files::clean::Cleaner;
 use crate::files::opened::Opened;
 use crate::files::serve::files_of;
 use crate::files::state::Files;
-use crate::mapping::record::{How, Mapping};
+use crate::mapping::record::Mapping;
 use crate::read::lookup::Lookup;
 use crate::read::raw::{keep, kept_reference};
 use crate::supply::alloc::Allocator;
@@ -74,15 +73,7 @@ fn files_of_frames(nr_frames: usize, nr_nodes: usize) -> Arc<Files> {
 }
 
 fn open(files: &Arc<Files>, nr_pages: u64) -> Opened {
-    open_backend(files, Zeros(nr_pages * 4096))
-}
-
-fn open_backend(files: &Arc<Files>, backend: impl Backend) -> Opened {
-    let backend = Arc::new(backend);
-    let (path, page_size) = ("zeros".into(), PageSize::SMALLEST);
-    Opened::of_backend(files, backend, path, page_size, How::of(Access::Read))
-        .unwrap()
-        .0
+    Opened::simple(files, Zeros(nr_pages * 4096), Access::Read)
 }
 
 fn pin(mapping: &Mapping, page: u64) -> FrameRef<'_> {
@@ -100,6 +91,11 @@ fn pin_every_place(mapping: &Mapping) -> Vec<FrameRef<'_>> {
 
 fn nr_evicted(files: &Files) -> u64 {
     files.supply().counters.get(Event::Eviction)
+}
+
+fn assert_at_rest(files: &Files) {
+    files.supply().pool().verify().unwrap();
+    assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
 fn sixteen() -> Order {
@@ -123,7 +119,8 @@ fn evicted_by_64_misses(is_leaf_there: bool) -> (u64, u64) {
         }
     };
     let zeros = Zeros(1024 * NR_FRAMES as u64 * 4096);
-    let mapping = open_backend(&files, FaultBackend::with_script(zeros, script));
+    let backend = FaultBackend::with_script(zeros, script);
+    let mapping = Opened::simple(&files, backend, Access::Read);
     let missing = 512 * NR_FRAMES as u64;
     let neighbour = is_leaf_there.then(|| pin(&mapping, missing + 1));
     for page in 0..2 * NR_FRAMES as u64 {
@@ -147,8 +144,7 @@ fn evicted_by_64_misses(is_leaf_there: bool) -> (u64, u64) {
         files.supply().counters.get(Event::Fill) - read,
     );
     drop(mapping);
-    files.supply().pool().verify().unwrap();
-    assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
+    assert_at_rest(&files);
     counts
 }
 
@@ -202,8 +198,7 @@ fn pins_in_every_place_make_a_large_request_fail_without_an_eviction() {
     drop(block);
     drop(pins);
     drop(mapping);
-    files.supply().pool().verify().unwrap();
-    assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
+    assert_at_rest(&files);
 }
 
 #[test]
@@ -220,8 +215,7 @@ fn a_large_request_evicts_one_place() {
     assert!(nr_evicted(&files) <= before + 160);
     drop(blocks);
     drop(mapping);
-    files.supply().pool().verify().unwrap();
-    assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
+    assert_at_rest(&files);
 }
 
 /// Regression test: places in a larger block, which has a kind only at its head, used up all tries.
@@ -242,8 +236,7 @@ fn a_place_in_a_larger_block_is_not_tried() {
     let found = (0..2).find_map(|_| Reclaimer(files.supply()).find_unmarked(four));
     assert_eq!(found.map(|block| block.order()), Some(four));
     drop((blocks, mapping));
-    files.supply().pool().verify().unwrap();
-    assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
+    assert_at_rest(&files);
 }
 
 /// Scattered reads leave a leaf in every place, and a leaf with a page cannot be moved. A block
@@ -267,8 +260,7 @@ fn leaves_in_every_place_are_emptied_for_a_large_request() {
     assert!(nr_evicted(&files) - before <= 32);
     drop(block);
     drop(mapping);
-    files.supply().pool().verify().unwrap();
-    assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
+    assert_at_rest(&files);
 }
 
 /// Regression test: requests failed after 0.1 s while all frames were being filled by a slow
@@ -330,16 +322,8 @@ impl Stuck {
             mode: Some(Writeback::Manual),
             before_write: None,
         };
-        let backend = Arc::new(MemoryBackend::writable(vec![0; 1 << 20]));
-        let access = Access::Write(options);
-        let opened = Opened::of_backend(
-            &files,
-            backend,
-            "dirty".into(),
-            PageSize::SMALLEST,
-            How::of(access),
-        );
-        let dirty = opened.unwrap().0;
+        let backend = MemoryBackend::writable(vec![0; 1 << 20]);
+        let dirty = Opened::simple(&files, backend, Access::Write(options));
         let write = |pages: Range<u64>| {
             for page in pages {
                 Writer(&dirty)
@@ -451,18 +435,9 @@ fn a_firm_round_is_over_every_frame_while_others_move_the_hand() {
     for order in [Order::ZERO, sixteen()] {
         let nr_places = NR_FRAMES / order.frames() as usize;
         let mut ours = HashSet::new();
-        let mut theirs = files.supply().clock.lap(
-            files.supply().pool(),
-            Order::ZERO,
-            Marks::Respected,
-            Among::All,
-        );
-        for place in
-            files
-                .supply()
-                .clock
-                .lap(files.supply().pool(), order, Marks::Ignored, Among::All)
-        {
+        let (clock, pool) = (&files.supply().clock, files.supply().pool());
+        let mut theirs = clock.lap(pool, Order::ZERO, Marks::Respected, Among::All);
+        for place in clock.lap(pool, order, Marks::Ignored, Among::All) {
             ours.insert(place);
             theirs.next();
         }
@@ -488,8 +463,7 @@ fn many_threads_that_want_blocks_of_all_sizes_get_them_and_lose_none() {
         }
     });
     drop(mapping);
-    files.supply().pool().verify().unwrap();
-    assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
+    assert_at_rest(&files);
 }
 
 /// Regression test: the dirty pages were cleaned between the scan and the wait for clean pages, and

@@ -1,26 +1,14 @@
 //! Requests for frames of certain nodes, in pools with simulated nodes.
 
-use pagewell_frame::{FrameKind, Place, UniqueFrame};
-use pagewell_io::MemoryBackend;
-use pagewell_sync::atomic::Ordering;
+use pagewell_frame::{Place, UniqueFrame};
 
 use super::*;
-use crate::base::page::PageSize;
 use crate::base::slot::{Slot, State};
-use crate::dirty::writes::{Access, WriteOptions, Writeback};
-use crate::files::opened::Opened;
-use crate::files::state::Files;
 use crate::index::claim::Leaf;
-use crate::mapping::record::{How, Mapping};
 use crate::mapping::remove::{Remover, Unclean};
 use crate::spaces::frames::CacheFrames;
-use crate::supply::alloc::Allocator;
-use crate::supply::clock::Among;
 use crate::supply::evict::unmark;
 use crate::supply::reclaim::nodes::alloc_free;
-use crate::supply::transfers::NodeSet;
-use crate::write::growth::Writer;
-use crate::writeback::flush::Flusher;
 
 const NR_NODES: usize = 2;
 const OF_NODE: usize = NR_FRAMES / NR_NODES;
@@ -77,12 +65,12 @@ fn pages_on(files: &Files, mapping: &Mapping, node: usize) -> Vec<u64> {
     (0..4 * NR_FRAMES as u64).filter(is_there).collect()
 }
 
+fn take_block(files: &Files, order: Order, place: Place) -> Option<UniqueFrame<'_>> {
+    Allocator(files.supply()).alloc_at(order, place).ok()
+}
+
 fn take(files: &Files, place: Place, nr: usize) -> Vec<UniqueFrame<'_>> {
-    let blocks = (0..nr).map(|_| {
-        Allocator(files.supply())
-            .alloc_at(Order::ZERO, place)
-            .unwrap()
-    });
+    let blocks = (0..nr).map(|_| take_block(files, Order::ZERO, place).unwrap());
     blocks.collect()
 }
 
@@ -95,11 +83,6 @@ fn nr_on(files: &Files, blocks: &[UniqueFrame<'_>], node: usize) -> usize {
 fn pin_on<'m>(files: &Files, mapping: &'m Mapping, node: usize) -> Vec<FrameRef<'m>> {
     let pages = pages_on(files, mapping, node);
     pages.into_iter().map(|page| pin(mapping, page)).collect()
-}
-
-fn assert_at_rest(files: &Files) {
-    files.supply().pool().verify().unwrap();
-    assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
 }
 
 /// Regression test: an area bound to a node full of clean pages got no frame. Pages were evicted on
@@ -192,20 +175,14 @@ fn a_block_of_a_node_is_put_together_there() {
     let (files, mapping) = full();
     let before = nr_pages(&files);
     let blocks: Vec<_> = (0..10)
-        .map(|_| {
-            Allocator(files.supply())
-                .alloc_at(sixteen(), Place::Only(1))
-                .unwrap()
-        })
+        .map(|_| take_block(&files, sixteen(), Place::Only(1)).unwrap())
         .collect();
     assert_eq!(nr_on(&files, &blocks, 1), 10);
     let after = nr_pages(&files);
     assert_eq!(after[0], before[0]);
     assert!(before[1] - after[1] <= 160);
     // The file has too few leaves for one in every place for a block, so the preference is met.
-    let preferred = Allocator(files.supply())
-        .alloc_at(sixteen(), Place::Prefer(0))
-        .unwrap();
+    let preferred = take_block(&files, sixteen(), Place::Prefer(0)).unwrap();
     assert_eq!(files.supply().pool().node_of(preferred.frame()), Some(0));
     drop((blocks, preferred));
     drop(mapping);
@@ -220,28 +197,18 @@ fn a_request_for_a_node_of_pinned_pages_ends_though_others_have_room_and_transfe
     let mut pins = pin_on(&files, &mapping, 1);
     let elsewhere = files.supply().transfers.begin(NodeSet::only(0));
     // Evict the leaves that are no longer in use.
-    let at = Place::Only(1);
-    let _leaves: Vec<_> =
-        std::iter::from_fn(|| Allocator(files.supply()).alloc_at(Order::ZERO, at).ok()).collect();
+    let take_there = |order| take_block(&files, order, Place::Only(1));
+    let _leaves: Vec<_> = std::iter::from_fn(|| take_there(Order::ZERO)).collect();
     let before = nr_pages(&files);
     for order in [Order::ZERO, sixteen()] {
-        assert!(
-            Allocator(files.supply())
-                .alloc_at(order, Place::Only(1))
-                .is_err(),
-            "{order:?}"
-        );
+        assert!(take_there(order).is_none(), "{order:?}");
     }
     assert_eq!(nr_pages(&files), before, "evicted in vain");
     drop(elsewhere);
 
     let _there = files.supply().transfers.begin(NodeSet::only(1));
     std::thread::scope(|scope| {
-        let request = scope.spawn(|| {
-            Allocator(files.supply())
-                .alloc_at(Order::ZERO, Place::Only(1))
-                .is_ok()
-        });
+        let request = scope.spawn(|| take_there(Order::ZERO).is_some());
         std::thread::sleep(Duration::from_millis(500));
         assert!(!request.is_finished());
         pins.pop();
@@ -260,10 +227,7 @@ fn full_of_dirty(files: &Arc<Files>, mode: Writeback) -> (Opened, Vec<FrameNr>) 
         mode: Some(mode),
         before_write: None,
     };
-    let (backend, path) = (Arc::new(backend), "dirty".into());
-    let access = Access::Write(options);
-    let opened = Opened::of_backend(files, backend, path, PageSize::SMALLEST, How::of(access));
-    let mapping = opened.unwrap().0;
+    let mapping = Opened::simple(files, backend, Access::Write(options));
     // The first write allocates the leaf too, on any node.
     Writer(&mapping).write_bytes(&[1; 4096], 0, 0).unwrap();
     let mut taken = Vec::new();

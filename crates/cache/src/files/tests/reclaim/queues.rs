@@ -1,50 +1,23 @@
 //! Order of evictions under the default policy, in a cache with real slots, leaves and frames.
 
-use std::sync::Arc;
-
-use super::{Zeros, nr_evicted, pin};
-use crate::base::page::PageSize;
-use crate::dirty::pressure::Limits;
-use crate::dirty::writes::Access;
-use crate::files::opened::Opened;
-use crate::files::serve::files_with;
-use crate::files::state::Files;
-use crate::index::claim::Leaf;
-use crate::mapping::record::{How, Mapping};
-use crate::mapping::remove::{Remover, Unclean};
-use crate::supply::parts::Event;
-use crate::supply::queues::Eviction;
-use pagewell_frame::{FRAME_WORDS, FrameKind, FrameNr, FramePool, PoolConfig};
+use pagewell_frame::FRAME_WORDS;
 use pagewell_io::pools::Engines;
-use pagewell_sync::atomic::Ordering;
 use pagewell_testkit::Seed;
 
+use super::*;
+use crate::base::page::PageSize;
 use crate::base::slot::Slot;
-
-const NR_FRAMES: usize = 1024;
+use crate::dirty::pressure::Limits;
+use crate::files::serve::files_with;
+use crate::index::claim::Leaf;
+use crate::mapping::record::How;
+use crate::mapping::remove::{Remover, Unclean};
+use crate::supply::queues::Eviction;
 
 fn files(eviction: Eviction) -> Arc<Files> {
     let pool = FramePool::new(&PoolConfig::new(NR_FRAMES)).unwrap();
-    files_with(
-        pool,
-        Limits::of_cache(NR_FRAMES),
-        eviction,
-        Engines::default(),
-    )
-}
-
-fn open(files: &Arc<Files>, nr_pages: u64, page_size: usize) -> Opened {
-    let backend = Arc::new(Zeros(nr_pages * page_size as u64));
-    let page_size = PageSize::checked(page_size, crate::base::error::Op::Open).unwrap();
-    Opened::of_backend(
-        files,
-        backend,
-        "zeros".into(),
-        page_size,
-        How::of(Access::Read),
-    )
-    .unwrap()
-    .0
+    let limits = Limits::of_cache(NR_FRAMES);
+    files_with(pool, limits, eviction, Engines::default())
 }
 
 fn nr_filled(files: &Files) -> u64 {
@@ -71,11 +44,10 @@ fn a_loop_that_does_not_fit_finds_some_of_its_pages() {
         .collect();
     let [queues, clock] = [Eviction::Queues, Eviction::Clock].map(|eviction| {
         let files = files(eviction);
-        let mapping = open(&files, 1 << 20, 4096);
+        let mapping = open(&files, 1 << 20);
         let ratio = hit_ratio(&files, &mapping, &pages);
         drop(mapping);
-        files.supply().pool().verify().unwrap();
-        assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
+        assert_at_rest(&files);
         ratio
     });
     assert!(clock < 0.01, "{clock}");
@@ -86,7 +58,7 @@ fn a_loop_that_does_not_fit_finds_some_of_its_pages() {
 #[test]
 fn a_scan_leaves_what_is_used() {
     let files = files(Eviction::Queues);
-    let mapping = open(&files, 1 << 20, 4096);
+    let mapping = open(&files, 1 << 20);
     let used: Vec<u64> = (0..NR_FRAMES as u64 / 2).collect();
     let mut scan = 10_000..;
     for _ in 0..8 {
@@ -109,7 +81,7 @@ fn a_scan_leaves_what_is_used() {
 #[test]
 fn pages_with_ghosts_stay_when_they_come_back() {
     let files = files(Eviction::Queues);
-    let mapping = open(&files, 1 << 20, 4096);
+    let mapping = open(&files, 1 << 20);
     let used = 0..NR_FRAMES as u64 / 4;
     let nr_used = used.end as usize;
     let mut scan = 10_000..;
@@ -133,7 +105,7 @@ fn pages_with_ghosts_stay_when_they_come_back() {
 fn leaves_that_have_nothing_but_ghosts_are_few() {
     let files = files(Eviction::Queues);
     let pages = 1 << 14;
-    let mapping = open(&files, pages * FRAME_WORDS as u64, 4096);
+    let mapping = open(&files, pages * FRAME_WORDS as u64);
     for page in 0..pages {
         read(&mapping, page * FRAME_WORDS as u64);
     }
@@ -145,8 +117,7 @@ fn leaves_that_have_nothing_but_ghosts_are_few() {
     assert!(nr_empty <= NR_FRAMES / 64 + 1, "{nr_empty}");
     assert!(nr_evicted(&files) > 0);
     drop(mapping);
-    pool.verify().unwrap();
-    assert_eq!(pool.stats().nr_available(), NR_FRAMES);
+    assert_at_rest(&files);
 }
 
 fn nr_ghosts(files: &Files, mapping: &Mapping, nr_pages: u64) -> usize {
@@ -163,7 +134,7 @@ fn nr_ghosts(files: &Files, mapping: &Mapping, nr_pages: u64) -> usize {
 fn taking_pages_out_takes_their_ghosts() {
     let files = files(Eviction::Queues);
     let nr_pages = 4 * NR_FRAMES as u64;
-    let mapping = open(&files, nr_pages, 4096);
+    let mapping = open(&files, nr_pages);
     for page in 0..nr_pages {
         read(&mapping, page);
     }
@@ -180,8 +151,11 @@ fn taking_pages_out_takes_their_ghosts() {
 #[test]
 fn large_pages_and_small_ones_share_the_cache() {
     let files = files(Eviction::Queues);
-    let small = open(&files, 1 << 20, 4096);
-    let large = open(&files, 1 << 17, 65536);
+    let small = open(&files, 1 << 20);
+    let backend = Arc::new(Zeros(1 << 33));
+    let page_size = PageSize::checked(65536, Op::Open).unwrap();
+    let how = How::of(Access::Read);
+    let (large, _) = Opened::of_backend(&files, backend, "large".into(), page_size, how).unwrap();
     let seed = Seed::of_run();
     let mut rng = seed.part(0);
     for _ in 0..20_000 {
@@ -203,6 +177,5 @@ fn large_pages_and_small_ones_share_the_cache() {
     let stats = files.supply().pool().stats();
     assert!(stats.nr_available() < NR_FRAMES / 4, "{stats:?}");
     drop((small, large));
-    files.supply().pool().verify().unwrap();
-    assert_eq!(files.supply().pool().stats().nr_available(), NR_FRAMES);
+    assert_at_rest(&files);
 }

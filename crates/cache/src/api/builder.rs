@@ -224,23 +224,20 @@ impl Builder {
     fn limits(&self, nr_frames: usize) -> Result<Limits, String> {
         let of_cache = Limits::of_cache(nr_frames);
         let most = (nr_frames - nr_frames / 4) as u64;
-        let nr_frames = match self.dirty_limit {
+        let invalid = |bound: String| {
+            let bytes = self.dirty_limit.unwrap_or_default();
+            Err(format!(
+                "a dirty limit of {bytes} bytes; must be at {bound}"
+            ))
+        };
+        let nr_frames = match self.dirty_limit.map(|bytes| bytes / FRAME_BYTES as u64) {
             None => of_cache.nr_frames,
-            Some(bytes) => match bytes / FRAME_BYTES as u64 {
-                0 => {
-                    return Err(format!(
-                        "a dirty limit of {bytes} bytes; must be at least one frame"
-                    ));
-                }
-                nr if nr > most => {
-                    return Err(format!(
-                        "a dirty limit of {bytes} bytes; must be at most {}, three quarters of the \
-                         cache",
-                        most * FRAME_BYTES as u64
-                    ));
-                }
-                nr => nr as usize,
-            },
+            Some(0) => return invalid("least one frame".into()),
+            Some(nr) if nr > most => {
+                let bytes = most * FRAME_BYTES as u64;
+                return invalid(format!("most {bytes}, three quarters of the cache"));
+            }
+            Some(nr) => nr as usize,
         };
         Ok(Limits {
             nr_frames,

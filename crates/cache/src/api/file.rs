@@ -52,7 +52,7 @@ pub struct File {
     access: Handle,
     is_closed: bool,
     _hits: Gap,
-    sequence: Sequence,
+    pub(super) sequence: Sequence,
     seen: Seen,
 }
 
@@ -117,10 +117,6 @@ impl File {
         self.mapping.mapping()
     }
 
-    pub(super) fn sequence(&self) -> &Sequence {
-        &self.sequence
-    }
-
     pub(super) fn guide(&self) -> OfHandle<'_> {
         OfHandle::new(self.mapping(), &self.sequence)
     }
@@ -182,9 +178,8 @@ impl File {
         let Some(writes) = self.mapping.writes_if_any() else {
             return result;
         };
-        let is_of_storage = |error: &Error| error.kind() == ErrorKind::Io;
         let cause = result.as_ref().err().and_then(|error| {
-            let of_storage = is_of_storage(error).then_some(Cause::Storage);
+            let of_storage = (error.kind() == ErrorKind::Io).then_some(Cause::Storage);
             error.noted_cause().or(of_storage)
         });
         if let Some(cause) = cause {

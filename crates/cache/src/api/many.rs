@@ -160,7 +160,7 @@ impl File {
         self.mapping().check_home(op)?;
         match advice {
             Advice::Normal | Advice::Sequential | Advice::Random | Advice::Once => {
-                self.sequence().set_advice(advice);
+                self.sequence.set_advice(advice);
             }
             Advice::Soon => {
                 self.prefetch(std::slice::from_ref(&range))?;

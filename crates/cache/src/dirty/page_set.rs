@@ -89,13 +89,10 @@ pub(crate) struct PageSet<'s> {
 }
 
 impl PageSet<'_> {
-    const fn first_word(self, extent: usize) -> usize {
-        extent * EXTENT_WORDS + self.which.nr() * EXTENT_BIT_WORDS
-    }
-
     const fn place(self, page: PageNr) -> (usize, u64) {
         let (extent, nr) = ((page / EXTENT_PAGES) as usize, page % EXTENT_PAGES);
-        let word = self.first_word(extent) + (nr / BITS) as usize;
+        let first = extent * EXTENT_WORDS + self.which.nr() * EXTENT_BIT_WORDS;
+        let word = first + (nr / BITS) as usize;
         (word, 1 << (nr % BITS))
     }
 

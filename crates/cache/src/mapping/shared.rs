@@ -37,10 +37,6 @@ const _: () = {
     );
 };
 
-fn waits_of(engines: &Arc<Engines>) -> WaitTable {
-    WaitTable::with_courier(Arc::new(engines.waking().clone()))
-}
-
 impl HasPool for Shared {
     #[inline(always)]
     fn pool(&self) -> &FramePool {
@@ -60,9 +56,10 @@ impl Shared {
         eviction: Eviction,
         engines: &Arc<Engines>,
     ) -> Self {
+        let waits = WaitTable::with_courier(Arc::new(engines.waking().clone()));
         Self {
             home: Home::here(),
-            supply: Supply::new(pool, eviction, waits_of(engines)),
+            supply: Supply::new(pool, eviction, waits),
             pressure: Pressure::new(limits),
             next_holder: Padded(AtomicU64::new(0)),
         }

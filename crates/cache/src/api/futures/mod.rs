@@ -9,9 +9,8 @@
 mod read;
 mod write;
 
-use std::fmt;
-use std::mem;
 use std::task::{Context, Poll, ready};
+use std::{fmt, io, mem};
 
 use pagewell_io::pools::Errand;
 use pagewell_sync::Arc;
@@ -82,13 +81,13 @@ impl<'f, T: Send + 'static> Task<'f, T> {
             None => None,
         };
         self.errand = None;
-        Poll::Ready(match outcome {
-            Some((buf, result)) => {
-                self.buf = buf;
-                result
-            }
-            None => Err(given_up(self.mapping(), op)),
-        })
+        let Some((buf, result)) = outcome else {
+            let cause = io::Error::other("the call was abandoned before it started");
+            let error = Error::from_io(op, cause);
+            return Poll::Ready(Err(error.with_path(self.mapping().path())));
+        };
+        self.buf = buf;
+        Poll::Ready(result)
     }
 }
 
@@ -113,10 +112,4 @@ fn after(done: usize, result: Result<usize, Error>) -> Result<usize, Error> {
         Err(_) if done != 0 => Ok(done),
         result => result.map(|nr| done + nr),
     }
-}
-
-#[cold]
-fn given_up(mapping: &Mapping, op: Op) -> Error {
-    let cause = std::io::Error::other("the call was abandoned before it started");
-    Error::from_io(op, cause).with_path(mapping.path())
 }

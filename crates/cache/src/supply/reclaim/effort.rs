@@ -127,16 +127,12 @@ impl Patience {
     pub(in crate::supply) fn has_more(&mut self, nr_frames: usize) -> bool {
         let nr_most = (LOOKS / nr_frames.max(1)).max(1);
         let nr_rounds = self.backoff.rounds() as usize;
-        let is_over = self.is_moment_over() && nr_rounds >= MOMENT_ROUNDS;
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let is_over = since.elapsed() >= MOMENT && nr_rounds >= MOMENT_ROUNDS;
         if is_over || nr_rounds >= nr_most {
             return false;
         }
         self.backoff.wait();
         true
-    }
-
-    fn is_moment_over(&mut self) -> bool {
-        let since = *self.since.get_or_insert_with(Instant::now);
-        since.elapsed() >= MOMENT
     }
 }

@@ -199,7 +199,9 @@ impl<P: Pages> Run<'_, P> {
                 None => 0,
             };
         }
-        let Some(nr_frames) = self.page_in(frame) else {
+        let content = self.pages.content(frame);
+        let Content::Page(nr_frames) = content else {
+            self.put_empty(frame, content);
             return 0;
         };
         let age = self.places.standing(frame).age();
@@ -251,7 +253,11 @@ impl<P: Pages> Run<'_, P> {
     /// Classifies one frame. If it takes over the position of another frame, returns the other
     /// frame, which is then in no queue.
     fn settle_one(&mut self, frame: u32, note: Note) -> Option<u32> {
-        let nr_frames = self.page_in(frame)?;
+        let content = self.pages.content(frame);
+        let Content::Page(nr_frames) = content else {
+            self.put_empty(frame, content);
+            return None;
+        };
         let ghost = match note {
             Note::MovedFrom(from) if self.places.hand_over(from, frame) => return Some(from),
             Note::Arrived(ghost) => ghost,
@@ -263,14 +269,13 @@ impl<P: Pages> Run<'_, P> {
         None
     }
 
-    /// Returns the number of frames of the page in a popped frame. Queues a frame without a page.
-    fn page_in(&mut self, frame: u32) -> Option<u32> {
-        match self.pages.content(frame) {
-            Content::Page(nr_frames) => return Some(nr_frames),
+    fn put_empty(&mut self, frame: u32, content: Content) {
+        match content {
             Content::Other => self.places.push(frame, Queue::Others, 0, 1),
-            Content::Nothing => self.places.push(frame, Queue::Limbo, IDLE, 1),
+            Content::Nothing | Content::Page(_) => {
+                self.places.push(frame, Queue::Limbo, IDLE, 1);
+            }
         }
-        None
     }
 
     fn admit(&mut self, ghost: Option<Ghost>) -> Queue {
@@ -307,7 +312,9 @@ impl<P: Pages> Run<'_, P> {
                 self.places.push(frame, Queue::Limbo, 0, 1);
                 continue;
             }
-            let Some(nr_frames) = self.page_in(frame) else {
+            let content = self.pages.content(frame);
+            let Content::Page(nr_frames) = content else {
+                self.put_empty(frame, content);
                 continue;
             };
             match self.judge(Queue::Main, frame) {

@@ -64,10 +64,10 @@ fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// Explores a model of one open file. Asserts that afterwards all its pages can be evicted, and
-/// that every frame is free when it is closed.
+/// Explores a model of one open file, which ends as [`closed`] or [`clean`].
 fn explore_file<B>(
     preemptions: usize,
+    end: fn(&Files, Opened),
     pool: impl Fn() -> Arc<Files> + Send + Sync + 'static,
     open: impl Fn(&Arc<Files>) -> (Opened, B) + Send + Sync + 'static,
     model: impl Fn(&Arc<Files>, Arc<Mapping>, B) + Send + Sync + 'static,
@@ -76,7 +76,7 @@ fn explore_file<B>(
         let files = pool();
         let (mapping, backend) = open(&files);
         model(&files, Arc::clone(mapping.mapping()), backend);
-        assert_clean_and_at_rest(&files, mapping);
+        end(&files, mapping);
     });
 }
 
@@ -156,20 +156,26 @@ fn pin_seen(mapping: &Mapping) {
 
 /// While a thread calls `look`, page 0 is evicted, and filled again in its reused frame and slot.
 fn vs_evict_and_reuse(look: impl Fn(&Mapping) + Send + Sync + Copy + 'static) {
-    explore_file(3, pool::<4>, mapping::<1>, move |files, mapping, _| {
-        let frame = warm(&mapping, 0);
-        let looker = spawn(&mapping, move |mapping| look(&mapping));
-        if let Some(unique) = evict(files.supply(), frame) {
-            scribble(&unique);
-            drop(unique);
-            if let Ok(Fill::Filled(reference, _)) = Filler(&mapping).fill(0, 1) {
-                assert_eq!(reference.frame(), frame, "another frame");
-                drop(reference);
-                drop(Lookup(&mapping).get(0, || 1));
+    explore_file(
+        3,
+        closed,
+        pool::<4>,
+        mapping::<1>,
+        move |files, mapping, _| {
+            let frame = warm(&mapping, 0);
+            let looker = spawn(&mapping, move |mapping| look(&mapping));
+            if let Some(unique) = evict(files.supply(), frame) {
+                scribble(&unique);
+                drop(unique);
+                if let Ok(Fill::Filled(reference, _)) = Filler(&mapping).fill(0, 1) {
+                    assert_eq!(reference.frame(), frame, "another frame");
+                    drop(reference);
+                    drop(Lookup(&mapping).get(0, || 1));
+                }
             }
-        }
-        looker.join().unwrap();
-    });
+            looker.join().unwrap();
+        },
+    );
 }
 
 fn token(mapping: &Mapping, page: u64) -> Option<Token> {
@@ -364,11 +370,16 @@ fn is_dirty(mapping: &Mapping) -> bool {
     writes.is_some_and(|writes| writes.any_dirty(0..1).is_some())
 }
 
+/// Closes the file, and asserts that then every frame is free. No page is evicted before: an
+/// eviction could hide a wrong slot.
+fn closed(files: &Files, mapping: Opened) {
+    drop(mapping);
+    assert_at_rest(files);
+}
+
 /// Asserts that after a sync all pages can be evicted, and that then every frame is free.
-fn assert_clean_and_at_rest(files: &Files, mapping: Opened) {
-    if mapping.writes_if_any().is_some() {
-        sync(&mapping);
-    }
+fn clean(files: &Files, mapping: Opened) {
+    sync(&mapping);
     assert!(!is_dirty(&mapping));
     assert_eq!(
         files.shared.pressure.nr_unclean(),
@@ -381,6 +392,5 @@ fn assert_clean_and_at_rest(files: &Files, mapping: Opened) {
         seen.is_none_or(|seen| seen.slot.state() == State::Empty),
         "a clean page was not evicted"
     );
-    drop(mapping);
-    assert_at_rest(files);
+    closed(files, mapping);
 }

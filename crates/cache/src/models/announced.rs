@@ -6,8 +6,8 @@ use loom::thread;
 use pagewell_frame::{FRAME_BYTES, FrameNr, Order};
 
 use super::{
-    OURS, assert_at_rest, explore, explore_file, only_byte, other_node, pool, read, scribble,
-    spawn, two_nodes, warm, writable, write,
+    OURS, assert_at_rest, clean, explore, explore_file, only_byte, other_node, pool, read,
+    scribble, spawn, two_nodes, warm, writable, write,
 };
 use crate::files::opened::Opened;
 use crate::mapping::record::Mapping;
@@ -63,7 +63,7 @@ fn pinner(
 /// A write finds a hazard-protected page. The page moves, and a pin does not see the change.
 #[test]
 fn loom_announced_pin_vs_write() {
-    explore_file(2, pool::<6>, writable, |files, mapping, _| {
+    explore_file(2, clean, pool::<6>, writable, |files, mapping, _| {
         mark(&mapping);
         let pinner = pinner(&mapping, |byte| byte == OURS || byte == 1);
         write(&mapping, 0, 1);
@@ -78,7 +78,7 @@ fn loom_announced_pin_vs_write() {
 /// A scan ends the protection of a page, which is then evicted, but never while the page is pinned.
 #[test]
 fn loom_announced_pin_vs_evict() {
-    explore_file(2, pool::<6>, writable, |files, mapping, _| {
+    explore_file(2, clean, pool::<6>, writable, |files, mapping, _| {
         let frame = mark(&mapping);
         let pinner = pinner(&mapping, |byte| byte == OURS);
         let evictor = Evictor(files.supply());
@@ -114,7 +114,7 @@ fn loom_announced_pin_vs_cut() {
 
 #[test]
 fn loom_announced_pin_vs_move() {
-    explore_file(2, two_nodes::<8>, writable, |files, mapping, _| {
+    explore_file(2, clean, two_nodes::<8>, writable, |files, mapping, _| {
         let frame = mark(&mapping);
         let node = other_node(files, frame);
         let pinner = pinner(&mapping, |byte| byte == OURS);
@@ -129,7 +129,7 @@ fn loom_announced_pin_vs_move() {
 
 #[test]
 fn loom_mark_vs_write() {
-    explore_file(2, pool::<6>, writable, |_, mapping, _| {
+    explore_file(2, clean, pool::<6>, writable, |_, mapping, _| {
         warm(&mapping, 0);
         let marker = spawn(&mapping, move |mapping| {
             let found = Lookup(&mapping).get(0, || 1).expect("a readable page");

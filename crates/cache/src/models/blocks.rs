@@ -3,8 +3,8 @@
 use pagewell_frame::{FRAME_BYTES, FrameNr, Order, UniqueFrame};
 
 use super::{
-    FOREIGN, OURS, cold, copy_of, evict, explore_file, mapping, only_byte, pool, read, spawn,
-    stored, sync, warm,
+    FOREIGN, OURS, clean, closed, cold, copy_of, evict, explore_file, mapping, only_byte, pool,
+    read, spawn, stored, sync, warm,
 };
 use crate::files::state::Files;
 use crate::mapping::record::Mapping;
@@ -65,7 +65,7 @@ fn pin(mapping: &Mapping, page: u64) {
 /// The pin of one page of a block keeps its bytes or fills it again, and no frame is lost.
 #[test]
 fn loom_block_vs_pin() {
-    explore_file(2, pool::<8>, mapping::<2>, |files, mapping, _| {
+    explore_file(2, closed, pool::<8>, mapping::<2>, |files, mapping, _| {
         let place = Place::new(files, &mapping);
         let second = place.pages[1];
         let pinner = spawn(&mapping, move |mapping| pin(&mapping, second));
@@ -79,7 +79,7 @@ fn loom_block_vs_pin() {
 /// A page is filled while contiguous frames are needed. The fill may use one of these frames.
 #[test]
 fn loom_block_vs_fill() {
-    explore_file(1, pool::<8>, mapping::<2>, |files, mapping, _| {
+    explore_file(1, closed, pool::<8>, mapping::<2>, |files, mapping, _| {
         let place = Place::new(files, &mapping);
         let [first, _] = place.frames;
         drop(evict(files.supply(), first).expect("a page"));
@@ -95,7 +95,7 @@ fn loom_block_vs_fill() {
 /// A dirty page is not evicted for a block.
 #[test]
 fn loom_block_vs_write() {
-    explore_file(2, pool::<8>, cold::<2>, |files, mapping, backend| {
+    explore_file(2, clean, pool::<8>, cold::<2>, |files, mapping, backend| {
         let place = Place::new(files, &mapping);
         let second = place.pages[1];
         let pos = second * FRAME_BYTES as u64;

@@ -8,8 +8,8 @@ use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend, Operation};
 
 use super::{
-    HALF, OURS, append, assert_ours, cold, cold_half, explore_file, only_byte, pool, read, resize,
-    shared, shared_half, spawn, stored, sync, warm, writable_on, write,
+    HALF, OURS, append, assert_ours, clean, closed, cold, cold_half, explore_file, only_byte, pool,
+    read, resize, shared, shared_half, spawn, stored, sync, warm, writable_on, write,
 };
 use crate::base::error::Op;
 use crate::files::opened::Opened;
@@ -37,18 +37,24 @@ fn assert_prefix(mapping: &Mapping, old: usize, new: u8, path: ReadPath) {
 
 /// A reader that sees the new size sees the appended bytes.
 fn append_vs_read(path: ReadPath) {
-    explore_file(3, pool::<5>, cold::<1>, move |_, mapping, backend| {
-        warm(&mapping, 0);
-        let reader = spawn(&mapping, move |mapping| {
-            assert_prefix(&mapping, FRAME_BYTES, 1, path)
-        });
-        let page = FRAME_BYTES as u64;
-        assert_eq!(append(&mapping, &[1; FRAME_BYTES]), page..2 * page);
-        reader.join().unwrap();
-        sync(&mapping);
-        let expected = [[OURS; FRAME_BYTES], [1; FRAME_BYTES]].concat();
-        assert_eq!(stored(&backend), expected);
-    });
+    explore_file(
+        3,
+        clean,
+        pool::<5>,
+        cold::<1>,
+        move |_, mapping, backend| {
+            warm(&mapping, 0);
+            let reader = spawn(&mapping, move |mapping| {
+                assert_prefix(&mapping, FRAME_BYTES, 1, path)
+            });
+            let page = FRAME_BYTES as u64;
+            assert_eq!(append(&mapping, &[1; FRAME_BYTES]), page..2 * page);
+            reader.join().unwrap();
+            sync(&mapping);
+            let expected = [[OURS; FRAME_BYTES], [1; FRAME_BYTES]].concat();
+            assert_eq!(stored(&backend), expected);
+        },
+    );
 }
 
 #[test]
@@ -63,7 +69,7 @@ fn loom_append_vs_referenced_read() {
 
 #[test]
 fn loom_append_within_page_vs_read() {
-    explore_file(3, pool::<4>, cold_half, |_, mapping, backend| {
+    explore_file(3, clean, pool::<4>, cold_half, |_, mapping, backend| {
         warm(&mapping, 0);
         let reader = spawn(&mapping, move |mapping| {
             assert_prefix(&mapping, HALF, 1, ReadPath::Optimistic);
@@ -79,7 +85,7 @@ fn loom_append_within_page_vs_read() {
 /// The gap before a write past the end reads as zeros, whatever the last page had there.
 #[test]
 fn loom_gap_vs_read() {
-    explore_file(3, pool::<5>, cold::<1>, |_, mapping, _| {
+    explore_file(3, clean, pool::<5>, cold::<1>, |_, mapping, _| {
         warm(&mapping, 0);
         resize(&mapping, HALF as u64);
         let reader = spawn(&mapping, move |mapping| {
@@ -103,7 +109,7 @@ fn loom_gap_vs_read() {
 /// A page is appended during a sync. The next sync writes the bytes that this sync has not seen.
 #[test]
 fn loom_append_vs_sync() {
-    explore_file(3, pool::<5>, cold::<1>, |_, mapping, backend| {
+    explore_file(3, clean, pool::<5>, cold::<1>, |_, mapping, backend| {
         let syncer = spawn(&mapping, move |mapping| sync(&mapping));
         append(&mapping, &[1; FRAME_BYTES]);
         syncer.join().unwrap();
@@ -118,7 +124,7 @@ fn loom_append_vs_sync() {
 
 #[test]
 fn loom_append_vs_append() {
-    explore_file(3, pool::<4>, cold::<1>, |_, mapping, _| {
+    explore_file(3, clean, pool::<4>, cold::<1>, |_, mapping, _| {
         resize(&mapping, 0);
         let other = spawn(&mapping, move |mapping| append(&mapping, &[1; HALF]));
         let ours = append(&mapping, &[2; HALF]);
@@ -136,7 +142,7 @@ fn only_half(bytes: &[u8], from: usize) -> u8 {
 
 #[test]
 fn loom_append_within_page_vs_sync() {
-    explore_file(3, pool::<5>, cold_half, |_, mapping, backend| {
+    explore_file(3, clean, pool::<5>, cold_half, |_, mapping, backend| {
         warm(&mapping, 0);
         let syncer = spawn(&mapping, move |mapping| sync(&mapping));
         append(&mapping, &[1; HALF]);
@@ -175,7 +181,7 @@ fn failing_cut(files: &Arc<Files>) -> (Opened, Arc<MemoryBackend>) {
 /// The read returns all of an uncached page, or finds that the file ends before it.
 #[test]
 fn loom_read_vs_cut() {
-    explore_file(3, pool::<5>, ordered, |_, mapping, storage| {
+    explore_file(3, closed, pool::<5>, ordered, |_, mapping, storage| {
         let reader = spawn(&mapping, move |mapping| {
             let bytes = read(&mapping, 0, ReadPath::Optimistic);
             assert!(bytes.is_empty() || only_byte(&bytes) == OURS, "{bytes:x?}");
@@ -190,7 +196,7 @@ fn loom_read_vs_cut() {
 /// A truncation fails while the file is read. No reader sees the shorter file.
 #[test]
 fn loom_read_vs_failed_cut() {
-    explore_file(3, pool::<5>, failing_cut, |_, mapping, _| {
+    explore_file(3, closed, pool::<5>, failing_cut, |_, mapping, _| {
         warm(&mapping, 0);
         let reader = spawn(&mapping, move |mapping| {
             let bytes = read(&mapping, 0, ReadPath::Optimistic);
@@ -206,17 +212,23 @@ fn loom_read_vs_failed_cut() {
 
 /// The read returns old or new bytes, but not the zeros past the old end.
 fn read_vs_growth(path: ReadPath) {
-    explore_file(2, pool::<4>, shared_half, move |_, mapping, backend| {
-        warm(&mapping, 0);
-        backend
-            .inner()
-            .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
-        let reader = spawn(&mapping, move |mapping| {
-            assert_ours(&read(&mapping, 0, path))
-        });
-        refresh(&mapping, Op::Read).expect("a size");
-        reader.join().unwrap();
-    });
+    explore_file(
+        2,
+        closed,
+        pool::<4>,
+        shared_half,
+        move |_, mapping, backend| {
+            warm(&mapping, 0);
+            backend
+                .inner()
+                .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));
+            let reader = spawn(&mapping, move |mapping| {
+                assert_ours(&read(&mapping, 0, path))
+            });
+            refresh(&mapping, Op::Read).expect("a size");
+            reader.join().unwrap();
+        },
+    );
 }
 
 #[test]
@@ -233,7 +245,7 @@ fn loom_referenced_read_vs_growth() {
 /// lookup returns the end of the truncated page, not the end before and after.
 #[test]
 fn loom_read_vs_shrink_and_growth() {
-    explore_file(2, pool::<4>, shared::<1>, |_, mapping, backend| {
+    explore_file(2, closed, pool::<4>, shared::<1>, |_, mapping, backend| {
         let reader = spawn(&mapping, move |mapping| {
             let mut buf = [OURS; FRAME_BYTES];
             if let Ok(n) = Reader(&mapping).read_page_referenced(0, 0, 0, &mut buf, || 1) {
@@ -254,7 +266,7 @@ fn loom_read_vs_shrink_and_growth() {
 /// A fill of the last page zeros the bytes past the old end. After a refresh, none are read.
 #[test]
 fn loom_fill_vs_refresh() {
-    explore_file(3, pool::<4>, shared_half, |_, mapping, backend| {
+    explore_file(3, closed, pool::<4>, shared_half, |_, mapping, backend| {
         backend
             .inner()
             .modify(|bytes| bytes.resize(FRAME_BYTES, OURS));

@@ -7,7 +7,7 @@ use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 
 use super::{
-    FOREIGN, assert_at_rest, assert_ours, cold, evict, explore, explore_file, leaf_frame,
+    FOREIGN, assert_at_rest, assert_ours, closed, cold, evict, explore, explore_file, leaf_frame,
     make_leaf, mapping, mapping_of, pin_seen, pool, read, read_optimistically, scribble, spawn,
     warm, write,
 };
@@ -19,21 +19,27 @@ use crate::supply::leaves::Leaves;
 /// During one copy, the page is evicted, its frame is reused, the leaf is removed and created
 /// again, and the page is filled again in the same frame. The slot must not repeat its old word.
 fn vs_leaf_remade(look: impl Fn(&Mapping) + Send + Sync + Copy + 'static) {
-    explore_file(3, pool::<12>, mapping::<4>, move |files, mapping, _| {
-        // A neighbouring leaf keeps the memory that both share.
-        warm(&mapping, 2);
-        let frame = warm(&mapping, 0);
-        let leaf_frame = leaf_frame(&mapping);
-        let other = spawn(&mapping, move |mapping| look(&mapping));
-        if let Some(page) = evict(files.supply(), frame) {
-            scribble(&page);
-            // Frames freed last are used first: the leaf and the page get their previous frames.
-            drop(page);
-            drop(evict(files.supply(), leaf_frame));
-            assert_eq!(warm(&mapping, 0), frame);
-        }
-        other.join().unwrap();
-    });
+    explore_file(
+        3,
+        closed,
+        pool::<12>,
+        mapping::<4>,
+        move |files, mapping, _| {
+            // A neighbouring leaf keeps the memory that both share.
+            warm(&mapping, 2);
+            let frame = warm(&mapping, 0);
+            let leaf_frame = leaf_frame(&mapping);
+            let other = spawn(&mapping, move |mapping| look(&mapping));
+            if let Some(page) = evict(files.supply(), frame) {
+                scribble(&page);
+                // Frames freed last are used first: the leaf and the page get their previous frames.
+                drop(page);
+                drop(evict(files.supply(), leaf_frame));
+                assert_eq!(warm(&mapping, 0), frame);
+            }
+            other.join().unwrap();
+        },
+    );
 }
 
 #[test]
@@ -66,7 +72,7 @@ fn loom_wait_vs_leaf_remade() {
 #[test]
 fn loom_fill_vs_evict_leaf() {
     // Both threads have enough frames, even while the evictor holds the leaf's frame.
-    explore_file(2, pool::<6>, mapping::<1>, |files, mapping, _| {
+    explore_file(2, closed, pool::<6>, mapping::<1>, |files, mapping, _| {
         let leaf_frame = make_leaf(&mapping, 0);
         let evictor = spawn(files, move |files| drop(evict(files.supply(), leaf_frame)));
         assert_ours(&read(&mapping, 0, ReadPath::Optimistic));
@@ -115,7 +121,7 @@ fn loom_fill_vs_leaf_reuse() {
 /// A part's last leaf is removed while a neighbour is created, whose entry and dirty page stay.
 #[test]
 fn loom_make_leaf_vs_neighbour_leaves() {
-    explore_file(3, pool::<16>, cold::<4>, |files, mapping, _| {
+    explore_file(3, closed, pool::<16>, cold::<4>, |files, mapping, _| {
         let leaf_frame = make_leaf(&mapping, 0);
         let evictor = spawn(files, move |files| drop(evict(files.supply(), leaf_frame)));
         write(&mapping, 2, FOREIGN);
@@ -132,7 +138,7 @@ fn loom_make_leaf_vs_neighbour_leaves() {
 /// One of two threads that miss creates the leaf. No frame is lost or stays allocated.
 #[test]
 fn loom_make_leaf_vs_make_leaf() {
-    explore_file(2, pool::<8>, mapping::<2>, |_, mapping, _| {
+    explore_file(2, closed, pool::<8>, mapping::<2>, |_, mapping, _| {
         let other = spawn(&mapping, move |mapping| make_leaf(&mapping, 1));
         let ours = make_leaf(&mapping, 0);
         assert_eq!(other.join().unwrap(), ours);

@@ -1,8 +1,8 @@
 //! Pages pinned for writing (`pin_mut`), against writes, discards and evictions.
 
 use super::{
-    HALF, OURS, assert_synced, copy_of, evict, explore_file, flush, only_byte, optimistic_reader,
-    pool, read, spawn, stored, sync, token, warm, writable, write, write_at,
+    HALF, OURS, assert_synced, clean, copy_of, evict, explore_file, flush, only_byte,
+    optimistic_reader, pool, read, spawn, stored, sync, token, warm, writable, write, write_at,
 };
 use crate::base::edit::Edit;
 use crate::mapping::record::Mapping;
@@ -34,7 +34,7 @@ fn replace(mapping: &Mapping, change: impl FnOnce(&mut [u8])) -> Vec<u8> {
 /// A read returns all of one version or all of the other.
 #[test]
 fn loom_read_vs_pin_mut() {
-    explore_file(3, pool::<4>, writable, |_, mapping, _| {
+    explore_file(3, clean, pool::<4>, writable, |_, mapping, _| {
         let reader = optimistic_reader(&mapping, &[OURS, 1]);
         replace(&mapping, |bytes| bytes.fill(1));
         reader.join().unwrap();
@@ -46,7 +46,7 @@ fn loom_read_vs_pin_mut() {
 /// woken, and a token from before the lock stays valid until the write.
 #[test]
 fn loom_cancel_vs_write() {
-    explore_file(2, pool::<6>, writable, |_, mapping, _| {
+    explore_file(2, clean, pool::<6>, writable, |_, mapping, _| {
         let token = token(&mapping, 0).expect("a page that nobody has claimed");
         let (holder, ..) = lock(&mapping);
         assert!(mapping.is_unchanged(&token));
@@ -61,7 +61,7 @@ fn loom_cancel_vs_write() {
 /// A page is published and stays locked. Writers wait for its unlock, even if it moves.
 #[test]
 fn loom_publish_vs_write() {
-    explore_file(2, pool::<8>, writable, |_, mapping, _| {
+    explore_file(2, clean, pool::<8>, writable, |_, mapping, _| {
         let pin = Lookup(&mapping).get(0, || 1).expect("a page");
         let (holder, mut bytes, spare) = lock(&mapping);
         let writer = spawn(&mapping, move |mapping| write(&mapping, 0, 2));
@@ -80,7 +80,7 @@ fn loom_publish_vs_write() {
 /// One half of a page is replaced while the other half is written. Neither change undoes the other.
 #[test]
 fn loom_pin_mut_vs_write() {
-    explore_file(2, pool::<6>, writable, |_, mapping, backend| {
+    explore_file(2, clean, pool::<6>, writable, |_, mapping, backend| {
         let writer = spawn(&mapping, move |mapping| {
             write_at(&mapping, HALF as u64, &[2; HALF])
         });
@@ -97,7 +97,7 @@ fn loom_pin_mut_vs_write() {
 /// while a thread that waits for the lock sleeps on the metadata of the old frame.
 #[test]
 fn loom_pin_mut_of_pinned_vs_write() {
-    explore_file(2, pool::<8>, writable, |_, mapping, _| {
+    explore_file(2, clean, pool::<8>, writable, |_, mapping, _| {
         let pin = Lookup(&mapping).get(0, || 1).expect("a page");
         let writer = spawn(&mapping, move |mapping| {
             write_at(&mapping, HALF as u64, &[2; HALF])
@@ -115,7 +115,7 @@ fn loom_pin_mut_of_pinned_vs_write() {
 /// Two threads replace a page. The second thread sees the result of the first.
 #[test]
 fn loom_pin_mut_vs_pin_mut() {
-    explore_file(2, pool::<8>, writable, |_, mapping, _| {
+    explore_file(2, clean, pool::<8>, writable, |_, mapping, _| {
         let other = spawn(&mapping, move |mapping| {
             drop(replace(&mapping, |bytes| bytes[..HALF].fill(1)))
         });
@@ -130,7 +130,7 @@ fn loom_pin_mut_vs_pin_mut() {
 /// The first guard replaces nothing, and does not end the second lock.
 #[test]
 fn loom_pin_mut_vs_discard() {
-    explore_file(2, pool::<8>, writable, |_, mapping, backend| {
+    explore_file(2, clean, pool::<8>, writable, |_, mapping, backend| {
         let (holder, mut bytes, spare) = lock(&mapping);
         let other = spawn(&mapping, move |mapping| {
             discard(&mapping, 0..1).expect("a healthy storage");
@@ -148,7 +148,7 @@ fn loom_pin_mut_vs_discard() {
 /// A locked page is discarded. A thread that waits for its lock is woken, and writes the new page.
 #[test]
 fn loom_discard_of_locked_vs_write() {
-    explore_file(2, pool::<8>, writable, |_, mapping, _| {
+    explore_file(2, clean, pool::<8>, writable, |_, mapping, _| {
         drop(lock(&mapping));
         let writer = spawn(&mapping, move |mapping| write(&mapping, 0, 1));
         discard(&mapping, 0..1).expect("a healthy storage");
@@ -160,7 +160,7 @@ fn loom_discard_of_locked_vs_write() {
 /// A locked page is neither invalidated nor evicted.
 #[test]
 fn loom_pin_mut_vs_invalidate() {
-    explore_file(2, pool::<6>, writable, |_, mapping, backend| {
+    explore_file(2, clean, pool::<6>, writable, |_, mapping, backend| {
         let frame = warm(&mapping, 0);
         let other = spawn(&mapping, move |mapping| {
             Remover(&mapping).remove(0, 1, Unclean::Keep);
@@ -175,7 +175,7 @@ fn loom_pin_mut_vs_invalidate() {
 /// The backend gets all of one version or all of the other, and finally the last one.
 #[test]
 fn loom_pin_mut_vs_flush() {
-    explore_file(2, pool::<6>, writable, |_, mapping, backend| {
+    explore_file(2, clean, pool::<6>, writable, |_, mapping, backend| {
         write(&mapping, 0, 1);
         let flusher = spawn(&mapping, move |mapping| flush(&mapping));
         replace(&mapping, |bytes| bytes.fill(2));

@@ -6,8 +6,8 @@ use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 
 use super::{
-    OURS, copy_of, evict, explore_file, only_byte, optimistic_reader, other_node, read, scribble,
-    spawn, stored, sync, two_nodes, warm, writable, write,
+    OURS, clean, copy_of, evict, explore_file, only_byte, optimistic_reader, other_node, read,
+    scribble, spawn, stored, sync, two_nodes, warm, writable, write,
 };
 use crate::base::page_state::PageState;
 use crate::read::lookup::Lookup;
@@ -17,7 +17,7 @@ use crate::write::moves::{PageMove, move_out_of, move_page};
 /// A page is read while it moves, and its old frame is reused.
 #[test]
 fn loom_move_vs_read_and_reuse() {
-    explore_file(3, two_nodes::<8>, writable, |files, mapping, _| {
+    explore_file(3, clean, two_nodes::<8>, writable, |files, mapping, _| {
         let frame = warm(&mapping, 0);
         let reader = optimistic_reader(&mapping, &[OURS]);
         let moved = move_page(&mapping, 0, other_node(files, frame));
@@ -32,32 +32,38 @@ fn loom_move_vs_read_and_reuse() {
 /// A page is written while it moves. The write is not lost, and the page is dirty in either frame.
 #[test]
 fn loom_move_vs_write() {
-    explore_file(3, two_nodes::<8>, writable, |files, mapping, backend| {
-        let frame = warm(&mapping, 0);
-        let mover = {
-            let (mapping, node) = (Arc::clone(&mapping), other_node(files, frame));
-            thread::spawn(move || move_page(&mapping, 0, node))
-        };
-        write(&mapping, 0, 1);
-        let _ = mover.join().unwrap();
-        assert_eq!(
-            only_byte(&read(&mapping, 0, ReadPath::Optimistic)),
-            1,
-            "a lost write"
-        );
-        sync(&mapping);
-        assert_eq!(
-            stored(&backend),
-            [1; FRAME_BYTES],
-            "a dirty page was forgotten"
-        );
-    });
+    explore_file(
+        3,
+        clean,
+        two_nodes::<8>,
+        writable,
+        |files, mapping, backend| {
+            let frame = warm(&mapping, 0);
+            let mover = {
+                let (mapping, node) = (Arc::clone(&mapping), other_node(files, frame));
+                thread::spawn(move || move_page(&mapping, 0, node))
+            };
+            write(&mapping, 0, 1);
+            let _ = mover.join().unwrap();
+            assert_eq!(
+                only_byte(&read(&mapping, 0, ReadPath::Optimistic)),
+                1,
+                "a lost write"
+            );
+            sync(&mapping);
+            assert_eq!(
+                stored(&backend),
+                [1; FRAME_BYTES],
+                "a dirty page was forgotten"
+            );
+        },
+    );
 }
 
 /// The page is pinned in its old frame and stays there, or has moved before.
 #[test]
 fn loom_move_vs_pin() {
-    explore_file(3, two_nodes::<8>, writable, |files, mapping, _| {
+    explore_file(3, clean, two_nodes::<8>, writable, |files, mapping, _| {
         let frame = warm(&mapping, 0);
         let pinner = spawn(&mapping, move |mapping| {
             let found = Lookup(&mapping).get(0, || 1).expect("a page");
@@ -77,7 +83,7 @@ fn loom_move_vs_pin() {
 /// A page is evicted while it moves. One of the two operations has no effect.
 #[test]
 fn loom_move_vs_evict() {
-    explore_file(3, two_nodes::<8>, writable, |files, mapping, _| {
+    explore_file(3, clean, two_nodes::<8>, writable, |files, mapping, _| {
         let frame = warm(&mapping, 0);
         let evictor = spawn(files, move |files| drop(evict(files.supply(), frame)));
         let _ = move_page(&mapping, 0, other_node(files, frame));
@@ -89,23 +95,29 @@ fn loom_move_vs_evict() {
 /// A dirty page that is moved during a flush keeps its state, and its bytes in flight.
 #[test]
 fn loom_move_vs_flush() {
-    explore_file(2, two_nodes::<8>, writable, |files, mapping, backend| {
-        write(&mapping, 0, 1);
-        let frame = warm(&mapping, 0);
-        let flusher = spawn(&mapping, move |mapping| sync(&mapping));
-        let to = files
-            .supply()
-            .pool()
-            .alloc(mapping.order())
-            .expect("a frame");
-        drop(move_out_of(files.supply(), frame, to));
-        flusher.join().unwrap();
-        assert_eq!(
-            stored(&backend),
-            [1; FRAME_BYTES],
-            "a dirty page was forgotten"
-        );
-        let record = files.supply().pool().meta(warm(&mapping, 0));
-        assert!(PageState::of(record).may_go(), "a synced page is dirty");
-    });
+    explore_file(
+        2,
+        clean,
+        two_nodes::<8>,
+        writable,
+        |files, mapping, backend| {
+            write(&mapping, 0, 1);
+            let frame = warm(&mapping, 0);
+            let flusher = spawn(&mapping, move |mapping| sync(&mapping));
+            let to = files
+                .supply()
+                .pool()
+                .alloc(mapping.order())
+                .expect("a frame");
+            drop(move_out_of(files.supply(), frame, to));
+            flusher.join().unwrap();
+            assert_eq!(
+                stored(&backend),
+                [1; FRAME_BYTES],
+                "a dirty page was forgotten"
+            );
+            let record = files.supply().pool().meta(warm(&mapping, 0));
+            assert!(PageState::of(record).may_go(), "a synced page is dirty");
+        },
+    );
 }

@@ -8,7 +8,7 @@ use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend};
 
 use super::{
-    FOREIGN, OURS, SharedBackend, assert_at_rest, assert_ours, copy_of, evict, explore,
+    FOREIGN, OURS, SharedBackend, assert_at_rest, assert_ours, closed, copy_of, evict, explore,
     explore_file, leaf_frame, mapping, open, optimistic_reader, pin_seen, pool, read,
     read_optimistically, scribble, shared, spawn, vs_evict_and_reuse, warm,
 };
@@ -26,7 +26,7 @@ use crate::supply::leaves::Leaves;
 /// Two threads miss one page. The page is read once, and both threads get its bytes.
 #[test]
 fn loom_read_vs_fill() {
-    explore_file(2, pool::<4>, shared::<1>, |_, mapping, backend| {
+    explore_file(2, closed, pool::<4>, shared::<1>, |_, mapping, backend| {
         let other = spawn(&mapping, move |mapping| {
             assert_ours(&read(&mapping, 0, ReadPath::Optimistic))
         });
@@ -63,7 +63,7 @@ fn first_fails(files: &Arc<Files>) -> (Opened, Arc<FaultBackend<MemoryBackend>>)
 /// A reader that waits for a fill that fails finds the error when woken. A later reader reads anew.
 #[test]
 fn loom_failed_fill_vs_follower() {
-    explore_file(3, pool::<4>, first_fails, |_, mapping, _| {
+    explore_file(3, closed, pool::<4>, first_fails, |_, mapping, _| {
         let report = Followers::join(&mapping.followers, 0);
         let leader = spawn(&mapping, move |mapping| {
             let error = Filler(&mapping).fill(0, 1).expect_err("the read fails");
@@ -85,7 +85,7 @@ fn loom_failed_fill_vs_follower() {
 /// A reader that waits for a fill that fails returns, though a later claim of the page stays.
 #[test]
 fn loom_failed_fill_vs_later_claim() {
-    explore_file(3, pool::<4>, first_fails, |files, mapping, _| {
+    explore_file(3, closed, pool::<4>, first_fails, |files, mapping, _| {
         let report = Followers::join(&mapping.followers, 0);
         let follower = spawn(&mapping, move |mapping| {
             if let Some(seen) = mapping.index().look(0)
@@ -109,7 +109,7 @@ fn loom_failed_fill_vs_later_claim() {
 /// error.
 #[test]
 fn loom_failed_fill_vs_read() {
-    explore_file(2, pool::<4>, first_fails, |_, mapping, backend| {
+    explore_file(2, closed, pool::<4>, first_fails, |_, mapping, backend| {
         let has_failed = |mapping: &Mapping| match Lookup(mapping).get(0, || 1) {
             Ok(_) => false,
             Err(error) => {
@@ -139,7 +139,7 @@ fn loom_read_vs_evict_and_reuse() {
 /// The read returns the old or the new content, never a mixture.
 #[test]
 fn loom_read_vs_replacement() {
-    explore_file(3, pool::<4>, shared::<1>, |_, mapping, backend| {
+    explore_file(3, closed, pool::<4>, shared::<1>, |_, mapping, backend| {
         warm(&mapping, 0);
         backend.inner().modify(|bytes| bytes.fill(FOREIGN));
         let reader = optimistic_reader(&mapping, &[OURS, FOREIGN]);
@@ -160,26 +160,32 @@ fn rest_fails(files: &Arc<Files>) -> (Opened, Arc<FaultBackend<MemoryBackend>>) 
 /// A read that fails its check and then ends leaves no byte of another page in the buffer. While it
 /// runs, the page is evicted, and the file truncated, or the backend fails when it is read again.
 fn failed_read_leaves_no_foreign_bytes(is_cut: bool) {
-    explore_file(3, pool::<4>, rest_fails, move |files, mapping, storage| {
-        let frame = warm(&mapping, 0);
-        if is_cut {
-            storage.inner().modify(Vec::clear);
-        }
-        let reader = spawn(&mapping, move |mapping| {
-            let (mut buf, reader) = ([0; FRAME_BYTES], Reader(&mapping));
-            if reader.read_page_optimistic(0, &mut buf) == FastRead::Fallback {
-                let _ = reader.read_pages(&mut buf, 0, ReadPath::Optimistic, |_, left| left);
+    explore_file(
+        3,
+        closed,
+        pool::<4>,
+        rest_fails,
+        move |files, mapping, storage| {
+            let frame = warm(&mapping, 0);
+            if is_cut {
+                storage.inner().modify(Vec::clear);
             }
-            assert!(!buf.contains(&FOREIGN), "foreign bytes: {buf:x?}");
-        });
-        if let Some(unique) = evict(files.supply(), frame) {
-            scribble(&unique);
-        }
-        if is_cut {
-            refresh(&mapping, Op::Read).expect("a size");
-        }
-        reader.join().unwrap();
-    });
+            let reader = spawn(&mapping, move |mapping| {
+                let (mut buf, reader) = ([0; FRAME_BYTES], Reader(&mapping));
+                if reader.read_page_optimistic(0, &mut buf) == FastRead::Fallback {
+                    let _ = reader.read_pages(&mut buf, 0, ReadPath::Optimistic, |_, left| left);
+                }
+                assert!(!buf.contains(&FOREIGN), "foreign bytes: {buf:x?}");
+            });
+            if let Some(unique) = evict(files.supply(), frame) {
+                scribble(&unique);
+            }
+            if is_cut {
+                refresh(&mapping, Op::Read).expect("a size");
+            }
+            reader.join().unwrap();
+        },
+    );
 }
 
 #[test]
@@ -194,7 +200,7 @@ fn loom_failed_read_leaves_no_foreign_bytes_on_error() {
 
 #[test]
 fn loom_pin_vs_evict() {
-    explore_file(3, pool::<4>, mapping::<1>, |files, mapping, _| {
+    explore_file(3, closed, pool::<4>, mapping::<1>, |files, mapping, _| {
         let frame = warm(&mapping, 0);
         let pinner = spawn(&mapping, move |mapping| pin_seen(&mapping));
         if let Some(unique) = evict(files.supply(), frame) {
@@ -210,7 +216,7 @@ fn loom_pin_vs_evict() {
 /// The guard of a removed page keeps the bytes. The last reference frees the frame, once.
 #[test]
 fn loom_remove_vs_unpin() {
-    explore_file(3, pool::<4>, mapping::<1>, |files, mapping, _| {
+    explore_file(3, closed, pool::<4>, mapping::<1>, |files, mapping, _| {
         warm(&mapping, 0);
         let frame = {
             let found = Lookup(&mapping).get(0, || 1).expect("a readable page");
@@ -228,7 +234,7 @@ fn loom_remove_vs_unpin() {
 
 #[test]
 fn loom_evict_vs_evict() {
-    explore_file(3, pool::<4>, mapping::<1>, |files, mapping, _| {
+    explore_file(3, closed, pool::<4>, mapping::<1>, |files, mapping, _| {
         let frame = warm(&mapping, 0);
         let evict = move |files: &Files| {
             let unique = evict(files.supply(), frame);

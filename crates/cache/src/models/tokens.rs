@@ -3,8 +3,9 @@
 use pagewell_frame::{FRAME_BYTES, Torn, ViewOutcome};
 
 use super::{
-    FOREIGN, HALF, OURS, append, cold, cold_half, evict, explore_file, leaf_frame, only_byte, pool,
-    read, resize, spawn, token, vs_evict_and_reuse, warm, writable, write, write_at,
+    FOREIGN, HALF, OURS, append, closed, cold, cold_half, evict, explore_file, leaf_frame,
+    only_byte, pool, read, resize, spawn, token, vs_evict_and_reuse, warm, writable, write,
+    write_at,
 };
 use crate::base::error::ErrorKind;
 use crate::base::slot::{Slot, State};
@@ -35,26 +36,32 @@ fn go_down_vs_split(
     is_hot: bool,
     look: fn(&Mapping, u64) -> Option<(u8, Token)>,
 ) {
-    explore_file(preemptions, pool::<12>, cold::<3>, move |_, mapping, _| {
-        for (page, byte) in [(PARENT, LEFT as u8), (LEFT, HAS), (RIGHT, HAS_NOT)] {
-            write(&mapping, page, byte);
-            if is_hot {
-                warm(&mapping, page);
+    explore_file(
+        preemptions,
+        closed,
+        pool::<12>,
+        cold::<3>,
+        move |_, mapping, _| {
+            for (page, byte) in [(PARENT, LEFT as u8), (LEFT, HAS), (RIGHT, HAS_NOT)] {
+                write(&mapping, page, byte);
+                if is_hot {
+                    warm(&mapping, page);
+                }
             }
-        }
-        let reader = spawn(&mapping, move |mapping| {
-            if let Some((child, of_parent)) = look(&mapping, PARENT)
-                && let Some((has, _)) = look(&mapping, u64::from(child))
-                && mapping.is_unchanged(&of_parent)
-            {
-                assert_eq!(has, HAS, "the key was missed in page {child}");
-            }
-        });
-        write(&mapping, RIGHT, HAS);
-        write(&mapping, PARENT, RIGHT as u8);
-        write(&mapping, LEFT, HAS_NOT);
-        reader.join().unwrap();
-    });
+            let reader = spawn(&mapping, move |mapping| {
+                if let Some((child, of_parent)) = look(&mapping, PARENT)
+                    && let Some((has, _)) = look(&mapping, u64::from(child))
+                    && mapping.is_unchanged(&of_parent)
+                {
+                    assert_eq!(has, HAS, "the key was missed in page {child}");
+                }
+            });
+            write(&mapping, RIGHT, HAS);
+            write(&mapping, PARENT, RIGHT as u8);
+            write(&mapping, LEFT, HAS_NOT);
+            reader.join().unwrap();
+        },
+    );
 }
 
 #[test]
@@ -84,7 +91,7 @@ fn token_of_any_view(mapping: &Mapping) -> Option<Token> {
 
 /// Versions start over while a token is made, and reach the previous value in the same frame.
 fn vs_versions_that_start_over(change: impl Fn(&Mapping) + Send + Sync + Copy + 'static) {
-    explore_file(3, pool::<4>, writable, move |_, mapping, _| {
+    explore_file(3, closed, pool::<4>, writable, move |_, mapping, _| {
         let slot = || mapping.index().look(0).expect("a slot").slot;
         let (first, frame) = (slot(), slot().frame());
         // Write until the slot has its last version.
@@ -129,7 +136,7 @@ fn loom_token_vs_touch_that_starts_over() {
 /// again, at a version at which the page repeats its word, in the same frame.
 #[test]
 fn loom_token_vs_leaf_remade() {
-    explore_file(3, pool::<12>, cold::<4>, |files, mapping, _| {
+    explore_file(3, closed, pool::<12>, cold::<4>, |files, mapping, _| {
         // A neighbouring leaf keeps the memory that both share.
         warm(&mapping, 2);
         let frame = warm(&mapping, 0);
@@ -160,7 +167,7 @@ fn loom_token_vs_leaf_remade() {
 /// A claim that changes nothing keeps tokens valid, and is distinguished from a change.
 #[test]
 fn loom_token_vs_claim() {
-    explore_file(3, pool::<4>, writable, |_, mapping, _| {
+    explore_file(3, closed, pool::<4>, writable, |_, mapping, _| {
         let token = token(&mapping, 0).expect("a page that nobody has claimed");
         let other = spawn(&mapping, move |mapping| drop(mapping.claim_present(0)));
         assert_ne!(mapping.token_state(&token), TokenState::Changed);
@@ -199,7 +206,7 @@ fn loom_view_vs_evict_and_reuse() {
 /// A view sees all of a write or nothing of it, with or without a reference.
 #[test]
 fn loom_view_vs_write() {
-    explore_file(2, pool::<4>, writable, |_, mapping, _| {
+    explore_file(2, closed, pool::<4>, writable, |_, mapping, _| {
         let viewer = spawn(&mapping, move |mapping| {
             let bytes = Viewer(&mapping).view(0, &mut words, || 1).expect("a page");
             let byte = only_byte(&bytes);
@@ -215,7 +222,7 @@ fn loom_view_vs_write() {
 /// If a check within a view passes, all bytes read before the check are of one moment.
 #[test]
 fn loom_view_that_checks_vs_write() {
-    explore_file(3, pool::<4>, writable, |_, mapping, _| {
+    explore_file(3, closed, pool::<4>, writable, |_, mapping, _| {
         let viewer = spawn(&mapping, move |mapping| {
             let _ = Viewer(&mapping).look(0, None, &mut |v: &View<'_>| {
                 let bytes = words(v)?;
@@ -232,7 +239,7 @@ fn loom_view_that_checks_vs_write() {
 
 #[test]
 fn loom_view_that_goes_round_in_circles_ends() {
-    explore_file(1, pool::<4>, writable, |_, mapping, _| {
+    explore_file(1, closed, pool::<4>, writable, |_, mapping, _| {
         let viewer = spawn(&mapping, move |mapping| {
             let circle = Viewer(&mapping).view(0, &mut circle, || 1);
             assert_eq!(circle.expect_err("no way out").kind(), ErrorKind::Malformed);
@@ -252,7 +259,7 @@ fn circle(v: &View<'_>) -> Result<(), Torn> {
 /// A view of a page that is truncated and grows ends where the file ended while it had these bytes.
 #[test]
 fn loom_view_vs_cut_and_growth() {
-    explore_file(2, pool::<5>, writable, |_, mapping, _| {
+    explore_file(2, closed, pool::<5>, writable, |_, mapping, _| {
         let viewer = spawn(&mapping, move |mapping| {
             let bytes = view_bytes(&mapping);
             let (first, last) = bytes.split_at(HALF);
@@ -269,7 +276,7 @@ fn loom_view_vs_cut_and_growth() {
 /// A view that sees a write after a growth of the page does not end at the old end.
 #[test]
 fn loom_view_vs_growth_and_write() {
-    explore_file(2, pool::<5>, cold_half, |_, mapping, _| {
+    explore_file(2, closed, pool::<5>, cold_half, |_, mapping, _| {
         warm(&mapping, 0);
         let viewer = spawn(&mapping, move |mapping| {
             let bytes = view_bytes(&mapping);

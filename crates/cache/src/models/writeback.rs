@@ -9,8 +9,8 @@ use pagewell_io::MemoryBackend;
 use pagewell_io_testing::{Fault, FaultBackend, Operation};
 
 use super::{
-    OURS, assert_synced, evict, explore, explore_file, flush, is_dirty, only_byte, pool, read,
-    resize, spawn, stored, sync, warm, writable, writable_on, write,
+    OURS, assert_synced, clean, evict, explore, explore_file, flush, is_dirty, only_byte, pool,
+    read, resize, spawn, stored, sync, warm, writable, writable_on, write,
 };
 use crate::dirty::commits::Sync as What;
 use crate::dirty::page_set::{PageSets, Which};
@@ -53,7 +53,7 @@ fn failing_sync(files: &Arc<Files>) -> (Opened, Arc<MemoryBackend>) {
 /// The backend gets all of one version or all of the other, and the last with the next flush.
 #[test]
 fn loom_write_vs_flush() {
-    explore_file(3, pool::<4>, writable, |_, mapping, backend| {
+    explore_file(3, clean, pool::<4>, writable, |_, mapping, backend| {
         write(&mapping, 0, 1);
         let flusher = spawn(&mapping, move |mapping| flush(&mapping));
         write(&mapping, 0, 2);
@@ -67,7 +67,7 @@ fn loom_write_vs_flush() {
 /// Afterwards the page is dirty, and has the bytes written last.
 #[test]
 fn loom_flush_fails_vs_write() {
-    explore_file(3, pool::<4>, failing_write, |_, mapping, backend| {
+    explore_file(3, clean, pool::<4>, failing_write, |_, mapping, backend| {
         write(&mapping, 0, 1);
         let flusher = spawn(&mapping, move |mapping| {
             assert!(Flusher(&mapping).flush(0..1).is_err())
@@ -83,21 +83,27 @@ fn loom_flush_fails_vs_write() {
 /// An eviction is tried while the writeback of the page fails. The page stays.
 #[test]
 fn loom_flush_fails_vs_evict() {
-    explore_file(3, pool::<4>, failing_write, |files, mapping, backend| {
-        let frame = warm(&mapping, 0);
-        write(&mapping, 0, 1);
-        let evictor = spawn(files, move |files| evict(files.supply(), frame).is_none());
-        assert!(Flusher(&mapping).flush(0..1).is_err());
-        assert!(evictor.join().unwrap());
-        assert!(is_dirty(&mapping), "what was not taken is forgotten");
-        assert_synced(&mapping, &backend, 1);
-    });
+    explore_file(
+        3,
+        clean,
+        pool::<4>,
+        failing_write,
+        |files, mapping, backend| {
+            let frame = warm(&mapping, 0);
+            write(&mapping, 0, 1);
+            let evictor = spawn(files, move |files| evict(files.supply(), frame).is_none());
+            assert!(Flusher(&mapping).flush(0..1).is_err());
+            assert!(evictor.join().unwrap());
+            assert!(is_dirty(&mapping), "what was not taken is forgotten");
+            assert_synced(&mapping, &backend, 1);
+        },
+    );
 }
 
 /// A page is written during a sync. The next sync writes the bytes that this sync has not seen.
 #[test]
 fn loom_sync_vs_write() {
-    explore_file(3, pool::<4>, writable, |_, mapping, backend| {
+    explore_file(3, clean, pool::<4>, writable, |_, mapping, backend| {
         write(&mapping, 0, 1);
         let syncer = spawn(&mapping, move |mapping| sync(&mapping));
         write(&mapping, 0, 2);
@@ -112,7 +118,7 @@ fn loom_sync_vs_write() {
 /// The failed sync loses the bytes. The page is dirty, and the next sync writes it again.
 #[test]
 fn loom_sync_fails_vs_write() {
-    explore_file(2, pool::<4>, failing_sync, |_, mapping, backend| {
+    explore_file(2, clean, pool::<4>, failing_sync, |_, mapping, backend| {
         write(&mapping, 0, 1);
         let writer = spawn(&mapping, move |mapping| write(&mapping, 0, 2));
         assert!(Flusher(&mapping).sync(What::Data).is_err());
@@ -125,20 +131,26 @@ fn loom_sync_fails_vs_write() {
 /// The page stays and is dirty, since the backend has lost its bytes.
 #[test]
 fn loom_sync_fails_vs_evict() {
-    explore_file(3, pool::<4>, failing_sync, |files, mapping, backend| {
-        let frame = warm(&mapping, 0);
-        write(&mapping, 0, 1);
-        let evictor = spawn(files, move |files| drop(evict(files.supply(), frame)));
-        assert!(Flusher(&mapping).sync(What::Data).is_err());
-        evictor.join().unwrap();
-        assert_synced(&mapping, &backend, 1);
-    });
+    explore_file(
+        3,
+        clean,
+        pool::<4>,
+        failing_sync,
+        |files, mapping, backend| {
+            let frame = warm(&mapping, 0);
+            write(&mapping, 0, 1);
+            let evictor = spawn(files, move |files| drop(evict(files.supply(), frame)));
+            assert!(Flusher(&mapping).sync(What::Data).is_err());
+            evictor.join().unwrap();
+            assert_synced(&mapping, &backend, 1);
+        },
+    );
 }
 
 /// Later reads return the bytes that the backend has durably.
 #[test]
 fn loom_discard_vs_flush() {
-    explore_file(3, pool::<4>, writable, |_, mapping, backend| {
+    explore_file(3, clean, pool::<4>, writable, |_, mapping, backend| {
         write(&mapping, 0, 1);
         let flusher = spawn(&mapping, move |mapping| flush(&mapping));
         discard(&mapping, 0..1).expect("a healthy storage");
@@ -153,7 +165,7 @@ fn loom_discard_vs_flush() {
 /// The write is visible and will be written back, or is discarded.
 #[test]
 fn loom_discard_vs_write() {
-    explore_file(2, pool::<4>, writable, |_, mapping, backend| {
+    explore_file(2, clean, pool::<4>, writable, |_, mapping, backend| {
         write(&mapping, 0, 1);
         let writer = spawn(&mapping, move |mapping| write(&mapping, 0, 2));
         discard(&mapping, 0..1).expect("a healthy storage");
@@ -168,7 +180,7 @@ fn loom_discard_vs_write() {
 /// The truncated bytes do not reappear.
 #[test]
 fn loom_flush_vs_truncate() {
-    explore_file(3, pool::<4>, writable, |_, mapping, backend| {
+    explore_file(3, clean, pool::<4>, writable, |_, mapping, backend| {
         write(&mapping, 0, 1);
         let flusher = spawn(&mapping, move |mapping| flush(&mapping));
         resize(&mapping, 0);

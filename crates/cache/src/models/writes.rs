@@ -4,8 +4,9 @@ use loom::thread;
 use pagewell_frame::FRAME_BYTES;
 
 use super::{
-    HALF, OURS, append, assert_synced, cold, cold_half, copy_of, evict, explore_file, only_byte,
-    optimistic_reader, pool, read, resize, spawn, stored, sync, warm, writable, write, write_at,
+    HALF, OURS, append, assert_synced, clean, closed, cold, cold_half, copy_of, evict,
+    explore_file, only_byte, optimistic_reader, pool, read, resize, spawn, stored, sync, warm,
+    writable, write, write_at,
 };
 use crate::files::opened::Opened;
 use crate::files::state::Files;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 /// A page is read while it is written. The read returns all of the write or nothing of it.
 #[test]
 fn loom_read_vs_write() {
-    explore_file(3, pool::<4>, writable, |_, mapping, _| {
+    explore_file(3, closed, pool::<4>, writable, |_, mapping, _| {
         let reader = optimistic_reader(&mapping, &[OURS, 1, 2]);
         write(&mapping, 0, 1);
         write(&mapping, 0, 2);
@@ -30,7 +31,7 @@ fn loom_read_vs_write() {
 /// As the previous model, with a referenced read.
 #[test]
 fn loom_referenced_read_vs_write() {
-    explore_file(3, pool::<4>, writable, |_, mapping, _| {
+    explore_file(3, closed, pool::<4>, writable, |_, mapping, _| {
         let reader = spawn(&mapping, move |mapping| {
             let byte = only_byte(&read(&mapping, 0, ReadPath::Referenced));
             assert!(byte == OURS || byte == 1);
@@ -44,7 +45,7 @@ fn loom_referenced_read_vs_write() {
 /// Two threads write all of one page. The page ends with all bytes of one of the writes.
 #[test]
 fn loom_write_vs_write() {
-    explore_file(3, pool::<4>, writable, |_, mapping, _| {
+    explore_file(3, closed, pool::<4>, writable, |_, mapping, _| {
         let other = spawn(&mapping, move |mapping| write(&mapping, 0, 1));
         write(&mapping, 0, 2);
         other.join().unwrap();
@@ -55,7 +56,7 @@ fn loom_write_vs_write() {
 
 #[test]
 fn loom_write_vs_pin() {
-    explore_file(3, pool::<4>, writable, |_, mapping, _| {
+    explore_file(3, closed, pool::<4>, writable, |_, mapping, _| {
         let pinner = spawn(&mapping, move |mapping| {
             let Found { reference, .. } = Lookup(&mapping).get(0, || 1).expect("a page");
             let bytes = || {
@@ -74,7 +75,7 @@ fn loom_write_vs_pin() {
 /// An eviction is tried while the page is written. Once the page is dirty, it is not evicted.
 #[test]
 fn loom_write_vs_evict() {
-    explore_file(3, pool::<4>, writable, |files, mapping, backend| {
+    explore_file(3, closed, pool::<4>, writable, |files, mapping, backend| {
         let frame = warm(&mapping, 0);
         let evictor = spawn(files, move |files| drop(evict(files.supply(), frame)));
         write(&mapping, 0, 1);
@@ -84,8 +85,11 @@ fn loom_write_vs_evict() {
 }
 
 /// Either the write of all of a page is visible, or the page is removed.
-fn write_vs_truncate(open: fn(&Arc<Files>) -> (Opened, Arc<MemoryBackend>)) {
-    explore_file(3, pool::<4>, open, |_, mapping, backend| {
+fn write_vs_truncate(
+    end: fn(&Files, Opened),
+    open: fn(&Arc<Files>) -> (Opened, Arc<MemoryBackend>),
+) {
+    explore_file(3, end, pool::<4>, open, |_, mapping, backend| {
         let cutter = spawn(&mapping, move |mapping| resize(&mapping, 0));
         write(&mapping, 0, 1);
         cutter.join().unwrap();
@@ -104,31 +108,37 @@ fn write_vs_truncate(open: fn(&Arc<Files>) -> (Opened, Arc<MemoryBackend>)) {
 
 #[test]
 fn loom_write_vs_truncate() {
-    write_vs_truncate(writable);
+    write_vs_truncate(closed, writable);
 }
 
 /// As the previous model, with a missing page.
 #[test]
 fn loom_create_vs_truncate() {
-    write_vs_truncate(cold::<1>);
+    write_vs_truncate(clean, cold::<1>);
 }
 
 /// All of a missing page is written while other threads fill the page. The write is not lost.
 fn fills_vs_whole_write(preemptions: usize, pool: fn() -> Arc<Files>, paths: &'static [ReadPath]) {
-    explore_file(preemptions, pool, cold::<1>, |_, mapping, backend| {
-        let reader = |path: &'static ReadPath| {
-            spawn(&mapping, move |mapping| {
-                let byte = only_byte(&read(&mapping, 0, *path));
-                assert!(byte == OURS || byte == 1);
-            })
-        };
-        let readers: Vec<_> = paths.iter().map(reader).collect();
-        write(&mapping, 0, 1);
-        for reader in readers {
-            reader.join().unwrap();
-        }
-        assert_synced(&mapping, &backend, 1);
-    });
+    explore_file(
+        preemptions,
+        clean,
+        pool,
+        cold::<1>,
+        |_, mapping, backend| {
+            let reader = |path: &'static ReadPath| {
+                spawn(&mapping, move |mapping| {
+                    let byte = only_byte(&read(&mapping, 0, *path));
+                    assert!(byte == OURS || byte == 1);
+                })
+            };
+            let readers: Vec<_> = paths.iter().map(reader).collect();
+            write(&mapping, 0, 1);
+            for reader in readers {
+                reader.join().unwrap();
+            }
+            assert_synced(&mapping, &backend, 1);
+        },
+    );
 }
 
 #[test]
@@ -145,7 +155,7 @@ fn loom_two_fills_vs_whole_write() {
 /// added bytes become durable, and the page is evicted. The added bytes are not lost.
 #[test]
 fn loom_whole_write_vs_growth() {
-    explore_file(1, pool::<5>, cold_half, |_, mapping, backend| {
+    explore_file(1, clean, pool::<5>, cold_half, |_, mapping, backend| {
         let other = spawn(&mapping, move |mapping| {
             append(&mapping, &[2; HALF]);
             sync(&mapping);
@@ -163,7 +173,7 @@ fn loom_whole_write_vs_growth() {
 /// A page that is pinned at each of two writes moves to another frame and back while it is read.
 #[test]
 fn loom_read_vs_two_moves() {
-    explore_file(3, pool::<4>, writable, |_, mapping, _| {
+    explore_file(3, clean, pool::<4>, writable, |_, mapping, _| {
         let frame = warm(&mapping, 0);
         let reader = optimistic_reader(&mapping, &[OURS, 1, 2]);
         for byte in [1, 2] {

@@ -32,7 +32,7 @@ fn vs_leaf_remade(look: impl Fn(&Mapping) + Send + Sync + Copy + 'static) {
             let other = spawn(&mapping, move |mapping| look(&mapping));
             if let Some(page) = evict(files.supply(), frame) {
                 scribble(&page);
-                // Frames freed last are used first: the leaf and the page get their previous frames.
+                // Frames freed last are used first: leaf and page get their previous frames.
                 drop(page);
                 drop(evict(files.supply(), leaf_frame));
                 assert_eq!(warm(&mapping, 0), frame);
